@@ -1,7 +1,7 @@
-"""The inputs of every planning package: parts of the stack file, the catalogue, the cloud and the problems.
+"""The inputs of every planning package: the parsed stack file, the catalogue, the cloud and the problems found.
 
-`Context` contains the parts that could be parsed, so that one run reports mistakes of several kinds.
-`CompleteContext` contains a whole environment that was parsed without mistakes.
+`Context` contains the sections of the file that could be parsed, so that one run reports mistakes of several
+kinds. `CompleteContext` contains a whole environment that was parsed without mistakes.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from gpu_platform.stack.sharing import Sharing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """The parts of an environment that could be parsed.
+    """The sections of an environment that could be parsed.
 
     `pools` contains pairs of a pool's index in the file and the pool. `problems` records problems with paths from
-    the root of the file. `cloud` and `operator` are None if their part of the file could not be parsed.
+    the root of the file. `cloud` and `operator` are None if their section of the file could not be parsed.
     """
 
     catalog: Catalog

@@ -1,4 +1,4 @@
-"""Types for a decision with its reason, and for a part of the Plan together with its decisions."""
+"""Types for decisions with their reasons, and for sections of the Plan with the decisions about them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """A decision with its subject, the choice and the reason. `check` prints it, so that defaults are visible."""
+    """A decision: its subject, the choice and the reason. `gpu-platform check` prints it, so that defaults are
+    visible.
+    """
 
     subject: str
     what: str
@@ -20,7 +22,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Decided(Generic[T_co]):
-    """A part of the Plan, with the decisions about it that `check` prints."""
+    """A section of the Plan, with the decisions about it that `gpu-platform check` prints."""
 
     value: T_co
     decisions: tuple[Decision, ...] = ()

@@ -1,4 +1,4 @@
-"""Refuses two objects with the same kind, namespace and name if the stack file or the program names them.
+"""Refuses a stack file that would give two objects the same kind, namespace and name.
 
 Without this check, the second object would overwrite the first, or the API server would reject it in the middle of
 `up`. The namespaces of controllers have a separate rule, `teams.teams.is_reserved_namespace`.
@@ -23,9 +23,10 @@ from gpu_platform.stack.team import Team
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Named:
-    """A named object.
+    """An object, and the place in the stack file that sets its name.
 
-    `path` is the place of its name in the stack file; `maker` names its creator in messages.
+    `path` is this place, or empty if the program chooses the name. `maker` names the creator of the object in
+    messages.
     """
 
     kind: str
@@ -70,13 +71,13 @@ def _check(found: Iterable[_Named], problems: Problems) -> None:
 
 
 def _of_program() -> Iterator[_Named]:
-    """Yield the names that the program chooses, whether it uses them now or only after a later edit."""
+    """Yield the PriorityClasses of the program, including classes that it creates only after a later edit."""
     for name, maker in ((headroom.PRIORITY_CLASS, "headroom"), (burn_in.PRIORITY_CLASS, "the burn-in")):
         yield _Named(kind="PriorityClass", name=name, path="", maker=maker)
 
 
 def _of_storage(storage: Mapping[str, StorageClass], teams: Sequence[str]) -> Iterator[_Named]:
-    """Yield the PersistentVolumes of teams and their claims."""
+    """Yield the PersistentVolumes and PersistentVolumeClaims for the storage of teams."""
     for name, one in storage.items():
         if not isinstance(one, TeamStorage):
             continue
@@ -88,7 +89,7 @@ def _of_storage(storage: Mapping[str, StorageClass], teams: Sequence[str]) -> It
 
 
 def _of_entries(team: Team, path: str, available: Available) -> Iterator[_Named]:
-    """Yield the names of the PersistentVolumeClaims and ResourceClaimTemplates in a team's namespace."""
+    """Yield the PersistentVolumeClaims, Services and ResourceClaimTemplates in a team's namespace."""
     kept = [
         *(
             (f"training_jobs[{n}]", checkpoints_claim(one), one.checkpoints)
@@ -130,9 +131,10 @@ def _of_entries(team: Team, path: str, available: Available) -> Iterator[_Named]
 
 
 def _services(team: Team, path: str) -> Iterator[_Named]:
-    """Yield the Services of a team's entries, and the Services that KubeRay and LeaderWorkerSet create for them.
+    """Yield the Services of a team's jobs and inference services, and the Services that KubeRay and
+    LeaderWorkerSet create.
 
-    The names of entries are already unique. Sources: kuberay, GenerateHeadServiceName; LeaderWorkerSet,
+    The names of jobs and services are already unique. Sources: kuberay, GenerateHeadServiceName; LeaderWorkerSet,
     subdomainPolicy UniquePerReplica, named after each leader; read 2026-11-28.
     """
     derived = {f"{one.name}-head-svc": f"ray_clusters[{index}]" for index, one in enumerate(team.ray_clusters)}

@@ -80,7 +80,9 @@ def check_parts(
 
 
 def _check(context: Context) -> None:
-    """Record the problems of an environment's parts that can be found without the plan of another part."""
+    """Record the problems of the pools, the cluster and the operator that can be found before any of them is
+    planned.
+    """
     resolved_pools = sharing.plan(context)
     cluster.check(context, resolved_pools)
     operator.check(context, resolved_pools)

@@ -126,9 +126,9 @@ def _need(
 
 
 def _units(pool: PoolPlan, unit: str, catalog: Catalog) -> int:
-    """Return the units of the quota that a node uses.
+    """Return how many units of a quota one node uses.
 
-    If the cloud may choose the machine type, this is the number for the largest machine type.
+    If the cloud may choose the machine type, return the number for the largest machine type.
     """
     if unit != "vCPU":
         return pool.gpus_per_node

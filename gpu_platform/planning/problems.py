@@ -8,7 +8,7 @@ from gpu_platform.base.errors import Problem
 
 
 class Problems:
-    """A growing list of problems. New problems are recorded at `path` in the stack file."""
+    """A growing list of problems of a stack file. `path` is the place in the file to which new problems belong."""
 
     def __init__(self, path: str = "", found: list[Problem] | None = None) -> None:
         self.path = path

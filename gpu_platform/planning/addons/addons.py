@@ -70,7 +70,7 @@ def plan(context: CompleteContext, cluster: ClusterPlan, pools: Sequence[PoolPla
 
 
 def addon_parts(addons: AddonsPlan) -> tuple[PartPlan, ...]:
-    """Return the add-ons as parts that a cluster must have only once."""
+    """Return the add-ons as controllers that a cluster must have only once."""
     return tuple(
         PartPlan(
             name=addon.name,
@@ -138,9 +138,7 @@ def _of_stack_file(context: CompleteContext, path: Sequence[str]) -> Mapping[str
 def _left_volumes(
     section: AddonsPlan, context: CompleteContext, cluster: ClusterPlan, pools: Sequence[PoolPlan]
 ) -> Iterator[Decision]:
-    """Warn about volumes that are tied to one zone although their pod may later start on a node in another
-    zone.
-    """
+    """Yield a warning for each volume that is tied to one zone if its pod may later start in another zone."""
     if not any(one.name == "prometheus" and one.install for one in section.addons):
         return
     created = cluster.cloud.create if cluster.cloud is not None else None

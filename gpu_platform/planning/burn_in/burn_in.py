@@ -37,7 +37,7 @@ PRIORITY_CLASS: Final = "gpu-platform-burn-in"
 # The Cluster Autoscaler adds no node for pods with this priority, and may remove an idle node that runs one.
 # Pods without a priority class have the higher priority 0.
 PRIORITY: Final = LOWEST_WITH_NODES - 990
-_USER: Final = 1000  # otherwise the image would run as root
+_USER: Final = 1000  # the image runs as root by default
 _GPU_CLAIM: Final = "burn-in-gpus"
 _GRACE_SECONDS: Final = 1  # the pod has no state to save when it ends
 # Cordoned nodes are checked too, because somebody often cordons a node in order to check it.
@@ -272,7 +272,7 @@ def _pod(
 
 
 def _environment(workload: WorkloadPlan) -> Mapping[str, str]:
-    """Return environment variables for NCCL. Its log then shows which network it uses."""
+    """Return environment variables that make NCCL log the network that it uses."""
     found = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET"}
     # The jobs of teams also set FI_PROVIDER. Source: AWS, EFA user guide, "Get started with EFA and NCCL".
     return found | ({"FI_PROVIDER": "efa"} if names.EFA_RESOURCE in workload.network else {})

@@ -1,4 +1,4 @@
-"""Names that the plan, the component and the command use for the program that runs the active checks."""
+"""Names that the plan, the component and the command share for the program of the active checks."""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ class BurnInPoolPlan:
     `skipped` is the reason why no check is meaningful, or an empty string if the checks run. `alone` is the pod
     that checks one node with all its GPUs. `together` are the pods that check two nodes. If it is None,
     `not_together` contains the reason. `network` is the network between these pods; they must not fall back to TCP
-    over the plain network. `claims` are the ResourceClaimTemplates for their devices. `seconds` is the duration of
-    the checks on one node, without the start of the container.
+    over the plain network. `claims` are the ResourceClaimTemplates for the devices of the pods. `seconds` is the
+    duration of the checks on one node, without the start of the container.
     """
 
     pool: str

@@ -20,12 +20,12 @@ from gpu_platform.planning.teams.section import DEFAULT_REQUEST, TeamPlan, Workl
 from gpu_platform.planning.workloads import TeamWorkloadsPlan, workloads_of
 
 QUOTA = "quota"
-"""Name for the assumed pods that use up the rest of a quota, beyond the team's declared workloads."""
+"""Name for the assumed pods that use up what a team's declared workloads leave of its quota."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeCapacity:
-    """The resources of `count` identical nodes that remain after the requests of DaemonSets.
+    """The resources of one node, minus the requests of DaemonSets. The pool has `count` identical nodes.
 
     `units` contains the units of each extended resource on a node, and `gpus_each` the GPUs in one unit. With DRA,
     `gpus` is the number of GPUs that the units of all device classes share. It is 0 if each resource has separate
@@ -48,8 +48,8 @@ class NodeCapacity:
 class PodGroup:
     """A group of `count` identical pods of one owner.
 
-    `needs` is the CPU and memory of one pod, by pool. It contains each pool that the pod may run on. If `units` is
-    0, the pods use no GPU, and `resource` is empty.
+    `needs` is the CPU and memory of one pod on each pool that the pod may run on. If `units` is 0, the pods use no
+    GPU, and `resource` is empty.
     """
 
     owner: str
@@ -65,7 +65,7 @@ def node_capacities(
 ) -> tuple[NodeCapacity, ...]:
     """Return the nodes of the pools at their desired size, or, with `most`, at the autoscaler's maximum size.
 
-    Nodes that the program creates or that the stack file names have a fixed number.
+    Without an autoscaler, the number of nodes that the program creates or labels is fixed.
     """
     return tuple(
         NodeCapacity(
@@ -93,10 +93,10 @@ def groups_of(plan: EnvironmentPlan, catalog: Catalog) -> tuple[PodGroup, ...]:
     requests no more than its GPU's share of the node. A CPU quota is a limit for all pods of a team, and pods
     without a GPU need no GPU node.
 
-    With queues, the pods are on the pools on which the team has its quota. Without queues, nodes for training or
-    inference serve only teams that may use the priority class with that name, if other pools offer the same
-    resource. Otherwise a quota of 16 GPUs for training might be counted on four nodes with small GPUs for
-    inference.
+    With queues, the pods for a quota on a pool run on this pool. Without queues, a pool for training or inference
+    serves only teams that may use the priority class with the same name. If no such pool offers the resource,
+    every pool with the resource serves the team. Without this rule, a quota of 16 GPUs for training might be
+    counted on four nodes with small GPUs for inference.
     """
     capacities = node_capacities(plan.pools, catalog)
     purposes = {pool.name: pool.workload for pool in plan.pools}

@@ -33,8 +33,8 @@ _REFUSED_VALUES: Final = (
     (
         ("driver", "usePrecompiled"),
         True,
-        "false; precompiled drivers have a branch as their version, but the program sets a full version, and "
-        "no such image is published for it",
+        "false; precompiled driver images have a driver branch as their version, but the program sets a full "
+        "version",
         "remove it, or install signed drivers on the nodes and write operator.driver.owner: host",
     ),
 )
@@ -133,8 +133,8 @@ def plan(context: CompleteContext) -> Decided[ChartsPlan]:
 def controllers(
     context: CompleteContext, releases: Mapping[str, Mapping[str, Any]], pools: Sequence[PoolPlan]
 ) -> tuple[ControllerPods, ...]:
-    """Return the pods of Helm releases, and record problems with requests above their limits and selectors that
-    match no node.
+    """Return the pods of Helm releases. Record a problem for each request above its limit, and for each node
+    selector that matches no node.
 
     `releases` contains the program's values by chart.
     """

@@ -18,8 +18,8 @@ HOURS_PER_MONTH = 730  # 365 days x 24 h / 12, as used in the clouds' bills
 def allocated_shares(pools: Sequence[PoolPlan], quota: Mapping[str, int]) -> dict[str, float]:
     """Return the share of each pool's GPU capacity that a quota covers. `quota` contains units by resource.
 
-    A quota names no pool. If several pools offer a resource, its units are divided among these pools in proportion
-    to the units that they offer.
+    A quota is not tied to a pool. If several pools offer a resource, its units are divided among these pools in
+    proportion to the units that they offer.
     """
     totals: dict[str, int] = {}
     for pool in pools:
@@ -98,7 +98,7 @@ def plan(
 
 
 def check(budget: Budget | None, pools: Sequence[PoolPlan], problems: Problems) -> None:
-    """Record a problem if the cost of the desired nodes, as far as it is known, exceeds the budget."""
+    """Record a problem if the known cost of the desired nodes exceeds the budget."""
     if budget is None:
         return
     costs = {pool.name: price * pool.nodes.desired for pool in pools if (price := pool.average_usd_per_hour)}

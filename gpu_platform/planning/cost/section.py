@@ -16,7 +16,7 @@ class PoolCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsedPrices:
-    """On-demand list prices of one region, on which the cost of pools is based, with the dates of the lists.
+    """On-demand list prices of one region, with the dates of the lists. They determine the cost of pools.
 
     `reference` indicates whether the stack file sets no region. The prices at the cluster's location may then
     differ.

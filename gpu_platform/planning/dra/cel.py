@@ -1,4 +1,5 @@
-"""Checks the syntax, names and types of a device selector's CEL as the API server does, without a cluster.
+"""Checks the CEL of a device selector without a cluster: its syntax, names and types. The API server makes the
+same checks.
 
 Google's CEL library parses and type-checks the expression with Kubernetes' declarations (`cel_environment`). The
 library and protobuf are imported only if a stack file has a selector. An attribute or capacity that the NVIDIA DRA

@@ -3,8 +3,8 @@
 Source of the variables: k8s.io/dynamic-resource-allocation/cel/compile.go (`device`), v0.36.3, read 2026-11-22.
 The API server rejects three kinds of expressions that this module accepts: an expression with an estimated cost
 over 1,000,000; a list or map with non-constant values of several types; and an expression that uses `device` as a
-whole (`cel.bind(d, device, ...)`) and a capacity with the wrong type. It accepts up to 250 nested levels instead
-of 32.
+whole (`cel.bind(d, device, ...)`) and a capacity with the wrong type. The API server accepts up to 250 nested
+levels, and this module only 32.
 """
 
 from __future__ import annotations

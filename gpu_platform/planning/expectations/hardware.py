@@ -1,4 +1,4 @@
-"""The expected NVML facts of a node, as far as the catalogue knows its machine type."""
+"""The NVML facts that are expected of a node, from the catalogue's entry for its machine type."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.section import FabricNics
 from gpu_platform.planning.expectations.section import Expectation, Expectations, MigLayout
 
-FABRIC_MANAGER: Final = "fabric-manager"  # id of the check that the fabric manager runs
+FABRIC_MANAGER: Final = "fabric-manager"  # id of the check for a running fabric manager
 RACK: Final = "rack"  # expected value if the rack's fabric manager registers the GPUs
 _HEALTH: Final = (
     "throttle-reasons",

@@ -12,7 +12,7 @@ _UNKNOWN: Final = "?"
 
 
 def expected_matrix(machine: MachineType, catalog: Catalog) -> list[list[str]]:
-    """Return how each pair of GPUs is connected, as far as the catalogue knows.
+    """Return how each pair of GPUs is connected, according to the catalogue.
 
     `NV#` means that NVLink switches connect all GPUs, with this number of links per GPU. `NODE` and `SYS` depend
     on the NUMA nodes of the two GPUs. `?` means that the connection is not known.

@@ -71,7 +71,8 @@ def plan_examples(
     flavors: Mapping[str, str],
     available: Available,
 ) -> tuple[tuple[ExamplePlan, ...], Mapping[ExampleKind, str]]:
-    """Return an example for each kind that fits, and the reason for each kind without an example.
+    """Return an example of each kind that fits into the team's quota, and the reason for each kind without an
+    example.
 
     `flavors` contains the pool of each resource flavor of the queues.
     """

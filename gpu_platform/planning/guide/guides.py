@@ -31,8 +31,8 @@ from gpu_platform.stack.team import Team
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuidedPlatform:
-    """Facts about the platform that guides contain. `queues` are the environment's queues, and `volumes` are the
-    volumes of all teams.
+    """Facts about the platform for the guides of teams. `queues` are the environment's queues, and `volumes` are
+    the volumes of all teams.
     """
 
     cloud: Cloud

@@ -32,7 +32,7 @@ def maximal_placements(
 ) -> tuple[tuple[GpuInstance, ...], ...]:
     """Return every set of placed instances that has no room for another instance, each ordered by start position.
 
-    `profiles` limits the profiles. The default is all profiles without media engines, because media engines do not
+    Only `profiles` are placed. The default is all profiles without media engines, because media engines do not
     change the geometry.
     """
     allowed = tuple(

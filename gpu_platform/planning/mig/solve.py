@@ -54,7 +54,7 @@ def _cover(
     layouts: list[tuple[tuple[str, int], ...]], wanted: Mapping[str, int], seconds: float
 ) -> tuple[list[int], int]:
     """Return how many GPUs use each layout, and the lower bound for the number of GPUs."""
-    # The import takes half a second, and only this function needs it.
+    # Import OR-tools only here, because its import takes half a second.
     from ortools.sat.python import cp_model
 
     model = cp_model.CpModel()
@@ -66,7 +66,7 @@ def _cover(
     solver = new_solver(seconds)
     status = solver.solve(model)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        # One GPU for each instance is always legal.
+        # Without a solution in time, use one GPU for each instance, which is always legal.
         return _one_each(layouts, wanted), 1
     return [solver.value(use) for use in uses], round(solver.best_objective_bound)
 

@@ -280,7 +280,7 @@ def cluster_alerts(pools: Sequence[PoolPlan], *, queues: bool) -> Iterator[Alert
 
 
 def _requested(pools: Sequence[PoolPlan]) -> str:
-    """Return PromQL for the requests and claims for GPUs that can currently be satisfied.
+    """Return PromQL for the pods' requests and claims for GPUs that the cluster currently offers.
 
     A resource that is offered only by pools with a schedule is excluded while no node offers it, because these
     pools are off on purpose.

@@ -58,8 +58,7 @@ class MonitoringPlan:
     exporter: str
     """The label `app` of the exporter's service and pods. Empty if no pool has the operator's exporter."""
     queues_in: str | None = None
-    """Namespace of the Kueue that the Prometheus operator scrapes, or None if the program does not install Kueue.
-    """
+    """Namespace of Kueue, which the Prometheus operator scrapes, or None if the program does not install Kueue."""
     exporter_version: str
     interval: str
     labels: Labels

@@ -19,7 +19,7 @@ from gpu_platform.stack.pool import Pool
 from gpu_platform.stack.sharing import Dra
 
 Owner = Literal["operator", "image", "installer", "cloud", "dra", "none"]
-"""The owner of a kind of GPU software, which is whoever installs it.
+"""Who installs a kind of GPU software.
 
 `installer` is a DaemonSet of the platform. `cloud` means that GKE installs and manages the software. `dra` means
 that the DRA driver, which the operator's GPUCluster installs, replaces a device plugin. `none` is for nodes
