@@ -27,8 +27,8 @@ class ClassPlace:
 class NodeRequirements:
     """The requirements for the nodes of one pool.
 
-    `path` is the place of the pool in the stack file. `pool` has concrete sharing, without names or GPU models.
-    `gpu` is None if the nodes have no GPUs. `kubelet` is None if the nodes keep the image's settings.
+    `path` is the place of the pool in the stack file. The sharing configuration of `pool` contains no names or GPU
+    models. `gpu` is None if the nodes have no GPUs. `kubelet` is None if the nodes keep the image's settings.
     `driver_version` is None if it is not known before a deployment.
     """
 

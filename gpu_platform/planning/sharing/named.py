@@ -1,9 +1,9 @@
-"""Resolve the sharing of each pool before other decisions. The sharing may refer to a name, and may differ by GPU
-model and by node.
+"""Resolve the sharing configuration of each pool before other decisions. A pool may refer to a configuration by
+name.
 
-A named sharing is written once and may have different values for each GPU model. If some nodes of a pool use
-another sharing, the pool is planned as several pools, so that quotas, expectations and scheduling are right for
-each group of nodes.
+A named configuration is written once and may have different values for each GPU model. If some nodes of a pool use
+another configuration, the pool is planned as several pools, so that quotas, expectations and scheduling are right
+for each group of nodes.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from gpu_platform.stack.sharing import Mig, MigDevices, Mps, NoSharing, Sharing,
 
 DEFAULT_KEY: Final = "default"
 RESERVED_KEYS: Final = {DEFAULT_KEY: "for nodes without a pool", names.MIG_ALL_DISABLED: "that disables MIG"}
-"""Config names that the program uses in the files of the device plugin and of mig-parted. Sharing names are also
-config names there, so they must differ.
+"""Config names that the program uses in the files of the device plugin and of mig-parted. The names of sharing
+configurations are also config names there, so they must differ from these names.
 """
 
 
@@ -36,13 +36,13 @@ def reserved_key(name: str) -> tuple[str, str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedPool:
-    """A pool as it is planned, with concrete sharing.
+    """A pool as it is planned, with a sharing configuration that contains no names or GPU models.
 
-    `index` and `path` are the place of the pool in the stack file. `declared` is the sharing in the file, at
+    `index` and `path` are the place of the pool in the stack file. `declared` is the configuration in the file, at
     `sharing_path`, and `name` is its name, if any. `nodes` are the names of the nodes in the file. `sound` is
-    false if the sharing could not be resolved. In that case a problem has been recorded, and the GPUs are planned
-    as whole GPUs. `layout_places` contains, for each MIG layout of the concrete sharing, its index in the file's
-    `layouts`, or None for `layout`.
+    false if the configuration could not be resolved. In that case a problem has been recorded, and the GPUs are
+    planned as whole GPUs. `layout_places` contains, for each MIG layout of the resolved configuration, its index
+    in the file's `layouts`, or None for `layout`.
     """
 
     index: int = 0
@@ -57,7 +57,9 @@ class ResolvedPool:
 
 
 def plan(context: Context) -> tuple[ResolvedPool, ...]:
-    """Return the pools with concrete sharing, and record problems with unknown names, GPU models and nodes."""
+    """Return the pools with resolved sharing configurations. Record problems with unknown names, GPU models and
+    nodes.
+    """
     _check_names(context.pools, context.sharing, context.catalog, context.problems)
     resolved_pools: list[ResolvedPool] = []
     for index, pool in context.pools:
@@ -137,7 +139,7 @@ def _by_node(
             f"per_node on provider {cloud.cluster.provider}"
             + (" with a selector" if pool.nodes is not None else ""),
             "per_node only if the stack file names the nodes: in the sandbox, or with nodes.names",
-            "create a separate pool for each sharing",
+            "create a separate pool for each sharing configuration",
         )
         yield pool, own, names
         return

@@ -26,7 +26,7 @@ WHOLE_GPU_CONFIG: Mapping[str, Any] = {"version": "v1", "flags": {"migStrategy":
 
 
 def plan_sharing(resolved: ResolvedPool, gpu: Gpu, device_plugin: Owner) -> SharingPlan:
-    """Return how a pool with valid sharing offers its GPUs."""
+    """Return how a pool with a valid sharing configuration offers its GPUs."""
     sharing = resolved.pool.sharing
     layouts = tuple(layouts_of(sharing)) if isinstance(sharing, Mig) else ()
     if device_plugin not in {"operator", "dra"}:
@@ -106,8 +106,8 @@ def _mig_roll(sharing: Sharing) -> MigRollPlan:
 def device_plugin_key(resolved: ResolvedPool, gpu: Gpu) -> str:
     """Return the key of a pool's config in the device plugin's ConfigMap.
 
-    It is the name of the pool's sharing, with the GPU model if replicas depend on the model. Without a named
-    sharing, it is the name of the pool.
+    It is the name of the pool's sharing configuration, with the GPU model if replicas depend on the model. If the
+    configuration has no name, the key is the name of the pool.
     """
     if resolved.name is None:
         return resolved.pool.name
@@ -115,7 +115,7 @@ def device_plugin_key(resolved: ResolvedPool, gpu: Gpu) -> str:
 
 
 def named_key(name: str, declared: Sharing, gpu: Gpu) -> str:
-    """Return the key of a named sharing's config for a GPU model.
+    """Return the key of the device plugin's config for a named sharing configuration and a GPU model.
 
     The key contains the model if replicas depend on it, because the plugin does not support replicas by model.
     """
@@ -124,7 +124,7 @@ def named_key(name: str, declared: Sharing, gpu: Gpu) -> str:
 
 
 def device_plugin_config(sharing: Sharing, profiles: Iterable[str]) -> Mapping[str, Any]:
-    """Return the device plugin's config for a concrete sharing.
+    """Return the device plugin's config for a resolved sharing configuration.
 
     `profiles` are the profiles of its MIG instances.
     """
@@ -167,7 +167,7 @@ def sharing_decisions(pool: str, sharing: SharingPlan, resolved: ResolvedPool) -
             subject=f"pool {pool}",
             what="sharing",
             chosen=f"{sharing.mode}, under the name {resolved.name}",
-            why=f"the node label {names.DEVICE_PLUGIN_CONFIG_LABEL} can select another sharing for a node",
+            why=f"the node label {names.DEVICE_PLUGIN_CONFIG_LABEL} can select another configuration for a node",
         )
     if sharing.mps is not None:
         yield Decision(
@@ -281,7 +281,9 @@ def offered_resources(sharing: SharingPlan, gpu: Gpu, gpus: int) -> tuple[Resour
 
 
 def check_sharing(resolved: ResolvedPool, machine: MachineType, gpu: Gpu, problems: Problems) -> None:
-    """Record problems with a pool's concrete sharing on its GPU. `problems` points to the file's root."""
+    """Record problems with a pool's resolved sharing configuration on its GPU. `problems` points to the file's
+    root.
+    """
     sharing = resolved.pool.sharing
     here = Problems(resolved.sharing_path, problems.found)
     match sharing:

@@ -1,9 +1,9 @@
 """Split the cost of the desired nodes among pools, teams and workloads.
 
-A team pays for the part of a pool that its quota covers. A quota names no pool, so its units are divided in
-proportion among all pools that offer them. If quotas exceed the offered units, all quotas are reduced in the same
-proportion. GPUs that no quota covers are not allocated. The costs of teams, unallocated GPUs and nodes without
-GPUs add up to the cost of the pools.
+A team pays for the part of a pool that its quota covers. A quota is not tied to a pool, so its units are divided
+in proportion among all pools that offer them. If quotas exceed the offered units, all quotas are reduced in the
+same proportion. GPUs that no quota covers are not allocated. The costs of teams, unallocated GPUs and nodes
+without GPUs add up to the cost of the pools.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Spending:
     usd_per_hour: float | None
     unallocated_usd_per_hour: float
     without_gpus_usd_per_hour: float
-    """Cost of pools without GPUs, which no GPU quota divides."""
+    """Cost of pools without GPUs, which is not divided among teams."""
     idle_usd_per_hour: float | None
     """Idle cost of pools with a known price and utilisation, or None if there are no such pools."""
     by_capacity: Mapping[str, float]

@@ -69,8 +69,8 @@ _READ_ALONE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("networking.k8s.io", ("networkpolicies",)),
     ("rbac.authorization.k8s.io", ("roles", "rolebindings")),
     ("kueue.x-k8s.io", ("localqueues", "workloads")),
-    # Kueue creates these for admitted workloads. A member's own request would add nodes without regard to queue
-    # and quota.
+    # Kueue creates ProvisioningRequests for admitted workloads.
+    # A member's own request would add nodes without regard to queue and quota.
     ("autoscaling.x-k8s.io", ("provisioningrequests",)),
 )
 _SCALES: tuple[tuple[str, tuple[str, ...]], ...] = (

@@ -1,4 +1,4 @@
-"""Resources of the pools that teams can use, named as in a quota."""
+"""Resources that teams can use on the pools, with the names that quotas use."""
 
 from __future__ import annotations
 

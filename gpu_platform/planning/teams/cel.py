@@ -7,7 +7,7 @@ from typing import Final
 from gpu_platform.base import names
 
 IS_GPU_RESOURCE: Final = f"name.matches('^{names.GPU_RESOURCES}')"
-"""CEL condition that the resource `name` is a GPU, a share of a GPU, or a MIG instance."""
+"""CEL condition that is true if the resource `name` is a GPU, a share of a GPU, or a MIG instance."""
 
 
 def container_asks_for_gpus(container: str) -> str:

@@ -1,5 +1,5 @@
-"""Collect all pods that a stack file declares for a team, whatever kind of entry runs them, for checks of single
-pods.
+"""Collect all pods that a stack file declares for a team, from every kind of entry. The checks of single pods use
+them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parameters for a team in the admission rules for all objects of its namespace.
+"""Parameters of the admission rules for all objects in a team's namespace.
 
 The rules are in gpu_platform/catalog/rules/objects.yaml.
 """

@@ -110,8 +110,8 @@ def _places(environment: Environment, problems: Problems) -> Iterator[tuple[str,
 
 
 def _check_form(identity: TeamIdentity, cloud: Cloud, here: Problems) -> None:
-    """Record problems with unsupported fields, with alternatives if none or several are set, and with directories
-    that are listed twice.
+    """Record problems with unsupported fields, with directories that are listed twice, and with an identity that
+    does not set exactly one of the alternative fields.
     """
     provider = cloud.cluster.provider
     if not cloud.has_identities:

@@ -70,7 +70,7 @@ def is_reserved_namespace(namespace: str, catalog: Catalog) -> bool:
 
 
 def priority_values(declared: Mapping[str, int]) -> dict[str, int]:
-    """Return the value of every priority class by name, including the defaults and the classes of the stack
+    """Return the value of every priority class by name: of the default classes and of the classes in the stack
     file.
     """
     return {**DEFAULT_PRIORITIES, **declared}

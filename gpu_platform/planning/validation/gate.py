@@ -30,8 +30,8 @@ def gate_name(pool: str) -> str:
 
 
 def check(context: CompleteContext) -> None:
-    """Record a problem for each setting for held-back nodes that has no effect, because no pool holds such nodes
-    back.
+    """Record a problem for each setting about held-back nodes if no pool holds such nodes back, because the
+    setting has no effect then.
     """
     validation = context.environment.validation
     gates = [node_gate(pool, validation, partitioned=_is_mig(pool, context)) for pool in context.environment.pools]
@@ -63,7 +63,7 @@ def check(context: CompleteContext) -> None:
 
 
 def _is_mig(pool: Pool, context: CompleteContext) -> bool:
-    """Return whether a pool uses MIG, either directly or through the sharing that it names."""
+    """Return whether a pool uses MIG, either directly or through a named sharing configuration."""
     declared = pool.declared_sharing
     sharing = context.environment.sharing.get(declared) if isinstance(declared, str) else declared
     return isinstance(sharing, Mig)
@@ -73,7 +73,7 @@ def check_replaced(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
     """Record a problem for each setting that no pool supports.
 
     These are `on_failure: replace` if nothing replaces nodes, `host_processes` if no pool has a fabric manager,
-    and `node_readiness` if the cloud's autoscaler does not know the taint.
+    and `node_readiness` if the cloud's autoscaler would treat the taint of new nodes as permanent.
     """
     if context.environment.validation.host_processes and not any(map(_has_fabric_manager, pools)):
         context.at("validation").at("host_processes").add(

@@ -12,12 +12,12 @@ from gpu_platform.planning.system_priorities import PriorityQuotaPlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentMetricsPlan:
-    """Settings for the node agent's metrics. The agent reports that a GPU has reached its temperature threshold
-    from `temperature_celsius` (°C).
+    """Settings for the node agent's metrics.
 
-    `pod_monitor` indicates whether the Prometheus operator scrapes the agents, with `labels`. `pod_monitoring`
-    indicates whether Google's managed Prometheus scrapes them. If neither does, the pods have annotations that a
-    Prometheus server may look for.
+    `temperature_celsius` (°C) is the temperature from which the agent reports that a GPU has reached its
+    threshold. `pod_monitor` indicates whether the Prometheus operator scrapes the agents, with `labels`.
+    `pod_monitoring` indicates whether Google's managed Prometheus scrapes them. If neither does, the pods have
+    annotations that a Prometheus server may look for.
     """
 
     port: int

@@ -356,8 +356,8 @@ def _check_topology(
 
 
 def _check_kept(kept: KeptDirectory, storage: _Storage, here: Problems, *, shared: bool) -> None:
-    """Record a problem for a kept directory that has no storage. `shared` means that pods on several nodes write
-    to the directory.
+    """Record a problem if a directory for checkpoints or notebook files has no storage. `shared` means that pods
+    on several nodes write to the directory.
     """
     if kept.volume is not None:
         for field in ("storage_class", "size"):

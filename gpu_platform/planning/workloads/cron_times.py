@@ -31,7 +31,9 @@ def cron_times(schedule: str) -> Iterator[datetime]:
 
 
 def cron_in(hours: SchedulePlan) -> str:
-    """Return a cron schedule in UTC for the days and start time of a pool's schedule in winter."""
+    """Return a cron schedule in UTC for the days and start time of a pool's schedule, with the time zone's winter
+    offset.
+    """
     start = hours.starts_next(_MONDAY)
     in_utc = start.astimezone(UTC)
     moved = (in_utc.date() - start.date()).days

@@ -305,8 +305,8 @@ def _mounts(volumes: Mapping[str, str], of: _TeamContext) -> tuple[MountPlan, ..
 def _with_kept(
     pod: PodPlan, kept: KeptDirectory | None, claim: str, of: _TeamContext, *, shared: bool
 ) -> tuple[PodPlan, KeptClaimPlan | None]:
-    """Return a pod that mounts a kept directory, and the claim that the entry creates for the directory, if
-    any.
+    """Return a pod that mounts its directory for checkpoints or notebook files. If the entry creates a claim for
+    this directory, also return the claim.
     """
     if kept is None:
         return pod, None
