@@ -1,4 +1,4 @@
-"""Facts about each add-on: its chart, its values, and how to recognise an installed one.
+"""Facts about each add-on: its chart, its values, and how to recognise an existing installation.
 
 The program sets few values and keeps the charts' good defaults. Sources: the charts in catalog/facts/charts.yaml.
 """

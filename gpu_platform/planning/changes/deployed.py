@@ -209,7 +209,7 @@ def _queue(queue: TeamQueuePlan | None) -> Mapping[str, Any]:
 
 
 def mapping_of(value: object) -> Mapping[str, Any]:
-    """Return a mapping from an output, or an empty one if the value is not a mapping."""
+    """Return a mapping from an output, or an empty mapping if the value is not a mapping."""
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 

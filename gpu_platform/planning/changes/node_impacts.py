@@ -217,7 +217,7 @@ def _parts_of_pool(change: PoolChange, plan: EnvironmentPlan) -> tuple[Part, ...
     pool = next(pool for pool in plan.pools if pool.name == change.pool)
     by_itself = pool.cloud_nodes.roll_limits.unlimited
     text = (
-        "its description changes, then its nodes are replaced without `up`"
+        "its definition changes; its nodes are replaced later, without `up`"
         if by_itself
         else "its nodes are rolled"
     )
@@ -805,7 +805,7 @@ def _released_nodes(plan: EnvironmentPlan, released: Collection[str], live: Live
 
 
 def _of_held(held: Mapping[str, Sequence[str]]) -> Impact:
-    """Return the impact on nodes that stay held back because no node agent runs on them any more.
+    """Return the impact on nodes that stay tainted or cordoned because no node agent runs on them any more.
 
     The impact contains the commands that release the nodes.
     """

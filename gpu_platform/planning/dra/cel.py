@@ -3,7 +3,7 @@ same checks.
 
 Google's CEL library parses and type-checks the expression with Kubernetes' declarations (`cel_environment`). The
 library and protobuf are imported only if a stack file has a selector. An attribute or capacity that the NVIDIA DRA
-driver is not known to publish is valid CEL, so it results in a note and not in a mistake. Sources: Kubernetes
+driver is not known to publish is valid CEL. It therefore results in a note, not in a mistake. Sources: Kubernetes
 1.36, pkg/apis/resource/validation (validateCELSelector), read 2026-11-22; kubernetes.io, "Dynamic Resource
 Allocation"; kubernetes-sigs/dra-driver-nvidia-gpu, resourceslice-attributes, read 2026-11-21.
 """

@@ -96,7 +96,7 @@ def expectations_for_machine(
     if machine.nvlinks_per_gpu and machine.arch == "amd64":
         # On an HGX baseboard, the GPU itself determines the PCIe link.
         # The slot of a card may be older or only x8.
-        # NVML cannot see this in a VM: EC2's A10G and T4 use 8 lanes, but NVML's maximum is 16.
+        # In a VM, NVML does not report this: EC2's A10G and T4 use 8 lanes, but NVML's maximum is 16.
         # Source: influxdata/telegraf, plugins/inputs/nvidia_smi/testdata, a10g.xml, tesla-t4.xml; 2026-11-29.
         # The GPU of a superchip is connected to its CPU by NVLink-C2C.
         expect["pcie-width"] = Expectation(gpu.pcie_width, of_gpu)

@@ -96,8 +96,8 @@ class NodeExpectation:
     `nvidia.com/*` resource is unexpected. `taints` have the form of the API. `sources` contains the origin of each
     expectation, by resource name, label key or taint key. `gpu_devices` is the number of whole GPUs that the DRA
     driver publishes in ResourceSlices, in addition to instances of `mig_profiles`. It is None if the driver
-    publishes nothing for the node. `nvlink_domain` is the maximum number of nodes in the NVLink domain that
-    contains all nodes of the pool, or None if NVLink does not leave the node. `one_clique` means that all nodes
+    publishes nothing for the node. All nodes of the pool are in one NVLink domain, and `nvlink_domain` is the
+    maximum number of nodes in it. It is None if NVLink does not connect nodes. `one_clique` means that all nodes
     have the same label for that domain. `nic_devices` is the number of NICs that the DRA driver `nic_driver`
     publishes.
     """

@@ -14,8 +14,9 @@ from zoneinfo import ZoneInfo
 from gpu_platform.base.quantity import duration_text
 from gpu_platform.planning.maintenance.section import DAYS, WindowPlan
 
-# Days around a time for which openings are computed. They are enough, because a window is open for at most a day
-# and time zones differ from UTC by less than a day.
+# Number of days before and after a time for which openings are computed.
+# These days are enough, because a window is open for at most a day and time zones differ from UTC by less than a
+# day.
 _DAYS_BEFORE, _DAYS_AFTER = 3, 9
 
 

@@ -301,7 +301,7 @@ def _requested(pools: Sequence[PoolPlan]) -> str:
 
 
 def _waits_for_a_start(pools: Sequence[PoolPlan]) -> str:
-    """Return PromQL that excludes queues whose workloads wait only for GPUs of pools that are off by schedule.
+    """Return PromQL that excludes a queue if its workloads wait only for pools that are off by schedule.
 
     `kueue_cluster_queue_resource_pending` (with `enableClusterQueueResources`) contains the pending requests of
     each queue by resource. Without this metric, nothing is excluded. It may be missing if the cluster's owner

@@ -110,8 +110,8 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[Monitor
 def _without_alert(
     context: CompleteContext, pools: Sequence[PoolPlan], plan: MonitoringPlan
 ) -> Iterator[Decision]:
-    """Yield the alerts that this cluster lacks but other clusters have, and the alerts that cannot fire on nodes
-    without DCGM because the node agent does not export their metrics.
+    """Yield the alerts that other clusters have but this cluster lacks. Also yield the alerts that cannot fire on
+    nodes without DCGM, because the node agent does not export their metrics.
     """
     if not (plan.service_monitor or plan.pod_monitoring):
         return

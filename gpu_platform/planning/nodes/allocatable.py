@@ -1,11 +1,11 @@
 """CPU and memory that pods can request on a node: its capacity minus the kubelet's reservations.
 
 The CPU reservation is the same on EKS and GKE: 6 % of the first core, 1 % of the second, 0.5 % of the next two and
-0.25 % of the rest. The memory reservation depends on the vendor of the machine type (`clouds/vendors.py`). All
+0.25 % of all others. The memory reservation depends on the vendor of the machine type (`clouds/vendors.py`). All
 vendors add an eviction threshold of 100 MiB. Capacity is the machine type's advertised memory; an operating system
-sees slightly less. Karpenter creates no node for a pod that does not fit into its estimate, which is 7.5 % lower.
-On arm64, it first subtracts another 64 MiB. Sources: awslabs/amazon-eks-ami, nodeadm's kubelet configuration,
-2026-07-23; Google Cloud, "Plan GKE Standard node sizes"; aws/karpenter-provider-aws,
+reports slightly less. Karpenter creates no node for a pod that does not fit into its estimate, which is 7.5 %
+lower. On arm64, it first subtracts another 64 MiB. Sources: awslabs/amazon-eks-ami, nodeadm's kubelet
+configuration, 2026-07-23; Google Cloud, "Plan GKE Standard node sizes"; aws/karpenter-provider-aws,
 pkg/providers/instancetype/types.go (memory) and settings reference (VM_MEMORY_OVERHEAD_PERCENT), 2026-08-21, read
 2026-11-23.
 """

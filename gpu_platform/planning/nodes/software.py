@@ -125,8 +125,8 @@ def driver_version(
 ) -> str | None:
     """Return the driver version that nodes will have, or None if it is not known before a deployment.
 
-    A driver that the stack file only describes may have a partial version, which matches every version that begins
-    with it.
+    If the program does not install the driver, the version in the stack file may be partial. A partial version
+    matches every version that begins with it.
     """
     declared = operator.driver.version
     match software.driver:

@@ -1,12 +1,13 @@
 """Find which software decides whether an environment variable gives containers GPUs that they did not request.
 
 NVIDIA's container toolkit gives all GPUs of a node to any container with NVIDIA_VISIBLE_DEVICES=all. CUDA images
-set this variable themselves, so that no admission policy sees it. The program's toolkit, EKS' images since
-v20260423 and Bottlerocket's images honour the variable only in privileged containers. GKE's software has no such
-runtime. If someone else owns the cluster, the operator or the image, its setting is not known before a deployment.
-Sources: NVIDIA/nvidia-container-toolkit, config `accept-nvidia-visible-devices-envvar-when-unprivileged` (default
-true); NVIDIA/gpu-operator v26.7.0, ClusterPolicy `spec.toolkit` and `spec.cdi`; awslabs/amazon-eks-ami#2706;
-NVIDIA/cloud-native-docs, gpu-operator/cdi.rst (NRI plugin); read 2026-11-26.
+set this variable themselves. It is then not in the pod's spec, which admission policies check. The program's
+toolkit, EKS' images since v20260423 and Bottlerocket's images honour the variable only in privileged containers.
+GKE's software has no such runtime. If someone else owns the cluster, the operator or the image, its setting is not
+known before a deployment. Sources: NVIDIA/nvidia-container-toolkit, config
+`accept-nvidia-visible-devices-envvar-when-unprivileged` (default true); NVIDIA/gpu-operator v26.7.0, ClusterPolicy
+`spec.toolkit` and `spec.cdi`; awslabs/amazon-eks-ami#2706; NVIDIA/cloud-native-docs, gpu-operator/cdi.rst (NRI
+plugin); read 2026-11-26.
 """
 
 from __future__ import annotations

@@ -31,9 +31,9 @@ expendable-pods-priority-cutoff; read 2026-11-25.
 class NodesPlan:
     """The nodes of a pool, and their number.
 
-    `ownership` is `created` for nodes that this program creates, `labelled` for nodes that it labels by name,
-    `selected` for nodes that a selector selects, and `cloud` for nodes that a cloud creates. `vary` means that an
-    autoscaler changes the number of nodes, so that even desired nodes may be missing.
+    `ownership` is `created` for nodes that this program creates, and `labelled` for nodes that it labels by name.
+    It is `selected` for nodes that a selector selects, and `cloud` for nodes that a cloud creates. `vary` means
+    that an autoscaler changes the number of nodes, so that even desired nodes may be missing.
     """
 
     ownership: Literal["created", "labelled", "selected", "cloud"]

@@ -29,8 +29,8 @@ _MIB: Final = 1024 * 1024
 def cpu_flavor(*, aware: bool) -> str:
     """Return the name of the flavor for nodes that belong to no pool.
 
-    A flavor with a topology has another name, because the fields of a flavor are immutable, and a flavor is not
-    deleted while queues refer to it.
+    A flavor with a topology has another name. The fields of a flavor are immutable, and a flavor is not deleted
+    while queues refer to it.
     """
     return _CPU_FLAVOR_WITH_TOPOLOGY if aware else _CPU_FLAVOR
 
@@ -142,8 +142,8 @@ def cohort_quotas(
 def cohort_amounts(
     division: Division, teams: Sequence[Shares], offers: Offers, pool: PoolPlan
 ) -> Mapping[str, Mapping[str, int]]:
-    """Return the part of a pool that belongs to no quota and that cohorts lend, by cohort. Cohorts that lend
-    nothing are left out.
+    """Return the amounts of a pool's resources that belong to no quota and that cohorts lend, by cohort. Cohorts
+    that lend nothing are left out.
 
     `teams` are the shares of the environment's teams. CPU is in millicores, memory in bytes.
     """
@@ -168,8 +168,8 @@ def cohort_amounts(
 
 
 def amounts(pool: PoolPlan, part: Mapping[str, ByPool], offers: Offers) -> Mapping[str, int]:
-    """Return the amount of each resource in a part of a pool, including the CPU (millicores) and memory (bytes)
-    that belong to its GPUs.
+    """Return the amounts on a pool of the GPU resources in `part`, and of the CPU (millicores) and memory (bytes)
+    that belong to their GPUs.
     """
     cpu, mib = _of_node(pool, _nodes(pool, part, offers))
     return {"cpu": cpu, "memory": mib * _MIB, **{name: part[name].get(pool.name, 0) for name in offers}}

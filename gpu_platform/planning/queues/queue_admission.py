@@ -258,8 +258,8 @@ def template_patches(cpu_limit: str) -> tuple[str, ...]:
 
     Templates that request GPUs tolerate the taint of GPU nodes. If a container has a CPU or memory limit but no
     request, its request is set to the limit. If a container with GPUs has a request but no limit, its CPU limit
-    becomes `cpu_limit`, and its memory limit becomes its memory request. Kueue reads templates, so defaults that
-    are added only to pods come too late for it, and it would use the namespace's LimitRange for missing values
+    becomes `cpu_limit`, and its memory limit becomes its memory request. Kueue uses the templates, so defaults
+    that are added only to pods come too late. For missing values, Kueue would use the namespace's LimitRange
     (kubernetes-sigs/kueue#15020; a request above its limit never starts, pkg/workload/resources.go; v0.19.2, read
     2026-11-29).
     """

@@ -96,7 +96,7 @@ def _check_starts(
     problems: Problems,
 ) -> None:
     """Record problems with quotas that count a GPU twice, and with work that cannot start even if other teams lend
-    everything that they can lend.
+    all they can.
     """
     divided = _divide(environment, own_stack, available)
     shares = divided.division.teams

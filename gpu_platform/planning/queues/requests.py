@@ -1,9 +1,10 @@
 """Check that declared work can start on pools whose nodes are requested for one workload at a time.
 
-A request contains only one kind of pod, but Kueue adds a PodSet for each kind of pod that requests resources of
-the pool, even if these pods run on another pool (kubernetes-sigs/kueue v0.19.2, requiredPodSets and mergePodSets
-of pkg/controller/admissionchecks/provisioning, and podSets of pkg/controller/jobs/leaderworkerset; read
-2026-11-29). The rule for members is in gpu_platform/catalog/rules/queues.yaml.
+A ProvisioningRequest for such nodes may contain only one kind of pod. Kueue adds a PodSet for each kind of pod
+that requests resources of the pool, even if these pods run on another pool (kubernetes-sigs/kueue v0.19.2,
+requiredPodSets and mergePodSets of pkg/controller/admissionchecks/provisioning, and podSets of
+pkg/controller/jobs/leaderworkerset; read 2026-11-29). The rule for members is in
+gpu_platform/catalog/rules/queues.yaml.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from gpu_platform.stack.team import Team
 
 
 def check_requests(team: Team, available: Available, here: Problems) -> None:
-    """Record a problem for each entry with several kinds of GPU pods, if one of these kinds runs on a pool whose
-    nodes are added by request.
+    """Record a problem for each declared workload with several kinds of GPU pods, if one of these kinds runs on a
+    pool whose nodes are added by request.
     """
     requested = {
         pool.name: {offer.name for offer in pool.resources}
@@ -44,8 +45,8 @@ def check_requests(team: Team, available: Available, here: Problems) -> None:
 
 
 def _kinds(team: Team, available: Available) -> Iterator[tuple[str, str, str]]:
-    """Yield the entry, pool and resource of each kind of pod. If an entry uses several nodes, its leader is a
-    separate kind.
+    """Yield the declared workload, pool and resource of each kind of pod. If a workload uses several nodes, its
+    leader is a separate kind.
     """
     for one, resource, units in gpu_pods(team, declared_pods(team, available), available.pools):
         for _ in range(min(one.nodes, 2) if units and one.spec.replicas else 0):

@@ -1,4 +1,6 @@
-"""Declared work of teams, as counted by their queues: entries of the stack file with the units of their pods."""
+"""Declared work of teams, as counted by their queues: the workloads in the stack file, with the units of their
+pods.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,11 @@ from gpu_platform.stack.team import Team
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredJob:
-    """The GPU pods of one job, service or other entry of a team in the stack file.
+    """The GPU pods of one declared workload, such as a job or a service.
 
-    `path` is the entry's place below the team. `requests` contains the amounts of all its pods by resource. An
-    entry that `ends` waits in the queue until there is room. An entry that does not end uses its quota at all
-    times.
+    `path` is the workload's place below the team in the stack file. `requests` contains the amounts of all its
+    pods by resource. A workload that `ends` waits in the queue until there is room. A workload that does not end
+    uses its quota at all times.
     """
 
     path: str

@@ -181,7 +181,8 @@ def _part(pool: Pool, name: str, nodes: tuple[str, ...]) -> Pool:
 
     The number of nodes is fixed, because nodes that are named in the stack file have no autoscaler.
     """
-    # Copy the record of which fields the stack file sets. A later check refuses `min` only if the file sets it.
+    # Copy the names of the fields that the stack file sets.
+    # A later check refuses `min` only if the file sets it.
     count = Count.model_construct(pool.count.model_fields_set, min=0, desired=len(nodes), max=len(nodes))
     existing = pool.nodes and ExistingNodes.model_construct(names=nodes, selector=None)
     return pool.model_copy(update={"name": name, "count": count, "nodes": existing, "per_node": ()})

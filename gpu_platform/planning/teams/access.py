@@ -121,9 +121,7 @@ CLUSTER_READ: tuple[AccessRule, ...] = (
         "kueue.x-k8s.io", ("clusterqueues", "resourceflavors", "topologies", "workloadpriorityclasses"), READ
     ),
 )
-"""Rules that let every member read the nodes on which pods could run, and cluster-wide objects that workloads
-refer to.
-"""
+"""Rules that let every member read nodes, and the cluster-wide objects to which workloads refer."""
 
 
 def cluster_role_name(namespace: str) -> str:

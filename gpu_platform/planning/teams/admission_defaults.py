@@ -1,8 +1,8 @@
 """Defaults that the API server sets on a team's pods that request GPUs.
 
-If a pod requests a GPU and does not set these fields, it gets the toleration of the GPU taint, the team's priority
-class, and CPU and memory in proportion to its share of the node's GPUs. `admission_mutations.py` contains the
-expressions.
+A pod that requests a GPU gets the toleration of the GPU taint, the team's priority class, and CPU and memory in
+proportion to its share of the node's GPUs. Fields that the pod itself sets keep their values.
+`admission_mutations.py` contains the expressions.
 
 The API server applies the defaults with a MutatingAdmissionPolicy. This API is v1 of admissionregistration.k8s.io
 and has been enabled by default since Kubernetes 1.36. Kubernetes 1.34 and 1.35 have v1beta1, which is off by

@@ -1,5 +1,5 @@
-"""Collect all pods that a stack file declares for a team, from every kind of entry. The checks of single pods use
-them.
+"""Collect all pods that a stack file declares for a team, from workloads of every kind. The checks of single pods
+use them.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ _CPU_ONLY = ("1", "4Gi")  # CPU and memory of a pod without GPUs if the stack fi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredPods:
-    """Identical pods of one entry of the stack file.
+    """Identical pods of one declared workload.
 
-    `path` is the place of the entry below the team. `runs` indicates whether the pods always run, run until they
-    end, or run while a member uses them. `together` indicates whether the pods can only run all together.
+    `path` is the place of the workload below the team in the stack file. `runs` indicates whether the pods always
+    run, run until they end, or run while a member uses them. `together` indicates whether the pods can only run
+    all together.
     """
 
     path: str
@@ -37,7 +38,7 @@ class DeclaredPods:
 
 
 def declared_pods(team: Team, available: Available) -> list[DeclaredPods]:
-    """Return the pods of a team's entries. Ray heads without a pool are left out."""
+    """Return the pods of a team's declared workloads. Ray heads without a pool are left out."""
     return list(_declared(team, available))
 
 

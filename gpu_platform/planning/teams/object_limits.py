@@ -84,7 +84,7 @@ def addon_object_quota(
     """Return limits by ResourceQuota key for the kinds whose CRDs the program may install.
 
     If a quota is older than a CRD, the API server rejects all objects of the kind until Kubernetes has counted
-    them, which takes 30 seconds to five and a half minutes. This quota is therefore created after the declared
+    them. Counting takes 30 seconds to five and a half minutes. This quota is therefore created after the declared
     workloads.
 
     `compute_domains` indicates whether members may create ComputeDomains. The DRA driver installs their CRD.

@@ -115,10 +115,10 @@ def _unproven(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
 
 
 def _shares(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
-    """Return the GPU resources that are shares although their names do not end in the suffix for shares.
+    """Return the GPU resources that are shared although their names do not end in the suffix for shares.
 
-    If some pools offer a resource as whole GPUs and others as shares, a request is certain to be for shares only
-    if it exceeds the whole GPUs of a node.
+    Some pools may offer a resource as whole GPUs, and others as shares. A request is then certain to be for shares
+    only if it exceeds the whole GPUs of a node.
     """
     whole: dict[str, int] = {}
     shared: dict[str, int] = {}

@@ -102,8 +102,8 @@ def resource_of(workload: WorkloadSpec, pool: PoolPlan) -> str:
 
 
 def check_names_of_workloads(team: Team, problems: Problems) -> None:
-    """Record a problem if entries of a team have the same name, because their Services, claims and pods would
-    conflict.
+    """Record a problem if declared workloads of a team have the same name, because their Services, claims and pods
+    would conflict.
     """
     lists = ("workloads", "training_jobs", "inference_services", "ray_clusters", "notebooks", "batch_jobs")
     seen: dict[str, str] = {}
@@ -120,8 +120,8 @@ def check_names_of_workloads(team: Team, problems: Problems) -> None:
 def check_quota_of_pods(
     team: Team, pods: Sequence[DeclaredPods], available: Available, problems: Problems, *, queues: bool
 ) -> None:
-    """Record a problem if declared pods exceed the quota. All pods that always run are added up, and each other
-    entry is added to this sum separately.
+    """Record a problem if declared pods exceed the quota. All pods that always run are added up. The pods of each
+    other workload are added to this sum separately.
 
     With `queues`, a job may also use quota that other teams lend, which another check compares by pool. With
     queues, pods on GPU pools also get CPU and memory for their GPUs. This CPU and memory do not count towards the
@@ -141,8 +141,8 @@ def check_quota_of_pods(
 def quota_use(
     team: Team, entry: Sequence[DeclaredPods], pods: Sequence[DeclaredPods], available: Available
 ) -> Mapping[str, tuple[int, int, int]]:
-    """For each resource, return the units of an entry, the sum of these units and the units of pods that always
-    run, and the team's quota.
+    """Return three numbers for each resource: the units of a declared workload, these units plus the units of pods
+    that always run, and the team's quota.
     """
     always = [one for one in pods if one.runs == "always"]
     ends = any(one.runs != "always" for one in entry)

@@ -1,8 +1,8 @@
 """Order the steps of an upgrade.
 
-The operator is upgraded before Kubernetes if its release does not support the next Kubernetes version, and by at
-most one major release at a time. Kubernetes is upgraded by one minor version at a time, with the control plane
-before the nodes. The driver is upgraded with the operator or after it.
+The operator is upgraded by at most one major release at a time. It is upgraded before Kubernetes if its release
+does not support the next Kubernetes version. Kubernetes is upgraded by one minor version at a time, with the
+control plane before the nodes. The driver is upgraded with the operator or after it.
 
 Sources, read 2026-11-22: NVIDIA GPU Operator life-cycle policy (upgrades within a major release or to the next one
 only); Kubernetes version skew policy; EKS user guide, "Update existing cluster to new Kubernetes version".

@@ -30,8 +30,8 @@ def gate_name(pool: str) -> str:
 
 
 def check(context: CompleteContext) -> None:
-    """Record a problem for each setting about held-back nodes if no pool holds such nodes back, because the
-    setting has no effect then.
+    """Record a problem for each setting for new or failing nodes if no pool taints such nodes, because the setting
+    has no effect then.
     """
     validation = context.environment.validation
     gates = [node_gate(pool, validation, partitioned=_is_mig(pool, context)) for pool in context.environment.pools]

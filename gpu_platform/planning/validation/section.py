@@ -45,17 +45,17 @@ class ValidationPlan:
     host_processes: tuple[str, ...]
     """Pools whose agents can see the processes of their host."""
     most_held: Mapping[str, int]
-    """Maximum number of failing nodes that are held back at once, for each pool that holds new nodes back.
+    """Maximum number of failing nodes that are tainted at once, for each pool that taints new nodes.
 
-    It is 0 if the pool does not hold failing nodes back.
+    It is 0 if the pool does not taint failing nodes.
     """
     held_with: Mapping[str, str]
     """For each part of a pool with `per_node`, the name of that pool. All its parts share one limit for failing
     nodes.
     """
     on_failure: Mapping[str, Literal["cordon", "replace"]]
-    """Action of the agent for a node that has been held back for `failing_seconds`, by pool. In other pools, the
-    agent takes no action.
+    """Action of the agent for a node that has had the taint of failing nodes for `failing_seconds`, by pool. In
+    other pools, the agent takes no action.
     """
     failing_seconds: int
     readiness: Mapping[str, Labels]

@@ -1,4 +1,4 @@
-"""Check the declared workloads of teams, with their pods and the requirements of each entry."""
+"""Check the declared workloads of teams, with their pods and requirements."""
 
 from __future__ import annotations
 
@@ -162,8 +162,8 @@ def _check(
 
 
 def _needs_letter(entry: ContainerSettings, environment: Environment) -> str:
-    """Return the kind of object that an entry creates and whose name must not begin with a digit. Return an empty
-    string if the entry creates no such object.
+    """Return the kind of object that a declared workload creates and whose name must not begin with a digit.
+    Return an empty string if the workload creates no such object.
 
     Sources: kubernetes/enhancements, KEP-5311 (names of Services); kubernetes/kubernetes#96147; 2026-11-28.
     """
@@ -286,8 +286,8 @@ def _check_fabric(team: Team, available: Available, problems: Problems) -> None:
 
 
 def _on_several_nodes(team: Team) -> Iterator[tuple[str, bool, ContainerSettings]]:
-    """For the pods of each declared entry, yield their place in the stack file, a flag that is true if they
-    communicate between nodes, and the entry.
+    """Yield each training job, inference service and group of Ray workers: its place in the stack file, whether
+    its pods communicate between nodes, and its settings.
     """
     for index, job in enumerate(team.training_jobs):
         yield f"training_jobs[{index}]", job.replicas > 1, job
@@ -548,7 +548,9 @@ def _check_sidecars(
 
 
 def _mounted(entry: _Entry) -> Iterator[tuple[str, str]]:
-    """Yield each volume of `storage` that the pods of an entry mount, as its place in the entry and its name."""
+    """Yield each volume of `storage` that the pods of a declared workload mount, as its place in the workload and
+    its name.
+    """
     for name in entry.volumes:
         yield f"volumes.{name}", name
     field, kept = "", None
@@ -561,7 +563,7 @@ def _mounted(entry: _Entry) -> Iterator[tuple[str, str]]:
 
 
 def _entries(team: Team) -> Iterator[tuple[str, int, _Entry]]:
-    """Yield each entry with the name of its list in the stack file and its index in the list."""
+    """Yield each declared workload, with the name of its list in the stack file and its index in the list."""
     fields: Mapping[str, Sequence[_Entry]] = {
         "training_jobs": team.training_jobs,
         "inference_services": team.inference_services,

@@ -1,6 +1,6 @@
 """Environment variables GPU_PLATFORM_* that describe the GPUs, memory and network of a pod.
 
-`gpu_platform_training.granted` reads them. Otherwise a process in the container cannot find out its share of a
+`gpu_platform_training.granted` reads them. Without them, a process in the container cannot find out its share of a
 GPU, the network between nodes or the grace period.
 """
 

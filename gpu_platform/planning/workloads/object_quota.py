@@ -54,7 +54,7 @@ def _add(field: str, allowed: str, needed: str, here: Problems) -> None:
 
 
 def _sizes(team: Team) -> Iterator[str]:
-    """Yield the sizes of the claims that entries create."""
+    """Yield the sizes of the claims that declared workloads create."""
     kept = (*(one.checkpoints for one in team.training_jobs), *(one.home for one in team.notebooks))
     for one in kept:
         if one is not None and one.volume is None and one.size is not None:

@@ -1,4 +1,4 @@
-"""Plan the declared workloads of teams. The entries must have no problems."""
+"""Plan the declared workloads of teams. The workloads must have no problems."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ _BEFORE_THE_START_SECONDS: Final = 1800
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TeamContext:
-    """Inputs for the plan of one team's entries. `levels` contains the topology levels of nodes by pool."""
+    """Inputs for the plan of one team's workloads. `levels` contains the topology levels of nodes by pool."""
 
     team: Team
     available: Available
@@ -237,7 +237,7 @@ def _pod(
     *,
     together: bool = False,
 ) -> PodPlan:
-    """Return the pods of an entry. `together` means that the pods communicate between nodes."""
+    """Return the pods of a declared workload. `together` means that the pods communicate between nodes."""
     spec = as_workload(name, requested, pods, of.available, of.team)
     planned = plan_workload(spec, of.team, of.available, image)
     pool = next(one for one in of.available.pools if one.name == planned.pool)
@@ -305,8 +305,8 @@ def _mounts(volumes: Mapping[str, str], of: _TeamContext) -> tuple[MountPlan, ..
 def _with_kept(
     pod: PodPlan, kept: KeptDirectory | None, claim: str, of: _TeamContext, *, shared: bool
 ) -> tuple[PodPlan, KeptClaimPlan | None]:
-    """Return a pod that mounts its directory for checkpoints or notebook files. If the entry creates a claim for
-    this directory, also return the claim.
+    """Return a pod that mounts its directory for checkpoints or notebook files. If the workload creates a claim
+    for this directory, also return the claim.
     """
     if kept is None:
         return pod, None

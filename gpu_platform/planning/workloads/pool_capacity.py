@@ -1,4 +1,5 @@
-"""Count the pods of an entry that its pool can run at the same time, and the pods that must start together.
+"""Count the pods of a declared workload that its pool can run at the same time, and the pods that must start
+together.
 
 Kueue starts a workload as a whole. An indexed Job therefore starts with all parts that run at the same time. The
 Job is not ready until this number of parts are ready or have ended. After queueing.pods_ready_timeout, Kueue stops
@@ -26,8 +27,8 @@ _MIB = 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolCapacity:
-    """The number of an entry's pods that fit on an empty node of its pool, and the maximum number of nodes in the
-    pool.
+    """The number of a workload's pods that fit on an empty node of its pool, and the maximum number of nodes in
+    the pool.
 
     `limit` is the field of the pool's `count` that limits the number of nodes.
     """
@@ -43,7 +44,7 @@ class PoolCapacity:
 
 
 def pool_capacity(one: DeclaredPods, team: Team, pool: PoolPlan, available: Available) -> PoolCapacity:
-    """Return how many of an entry's pods fit into a pool, given their GPUs or claimed devices, CPU and memory."""
+    """Return how many pods of a workload fit into a pool, given their GPUs or claimed devices, CPU and memory."""
     on_node = _on_a_node(one, team, pool, available)
     if pool.has_fixed_nodes:
         return PoolCapacity(on_node=on_node, nodes=pool.nodes.desired, limit="desired")
@@ -51,7 +52,7 @@ def pool_capacity(one: DeclaredPods, team: Team, pool: PoolPlan, available: Avai
 
 
 def pods_at_once(one: DeclaredPods, *, queues: bool) -> int:
-    """Return how many pods of an entry must run at the same time."""
+    """Return how many pods of a declared workload must run at the same time."""
     whole = one.together or one.runs == "always" or (queues and one.runs == "to-the-end")
     return one.spec.replicas if whole else 1
 

@@ -32,7 +32,7 @@ class MountPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptClaimPlan:
-    """A PersistentVolumeClaim of one entry.
+    """A PersistentVolumeClaim that one declared workload creates.
 
     If `storage_class` is None, the claim uses the cluster's default class. `shared` means that pods on several
     nodes write to the volume.
@@ -80,8 +80,8 @@ class PodFabricPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodPlan:
-    """The pods of an entry. `workload.replicas` is the number of pods that run at the same time. Times are in
-    seconds.
+    """The pods of a declared workload. `workload.replicas` is the number of pods that run at the same time. Times
+    are in seconds.
     """
 
     workload: WorkloadPlan
@@ -236,7 +236,7 @@ class TeamWorkloadsPlan:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all entries."""
+        """The names of all workloads."""
         of_pods = (*self.training_jobs, *self.inference_services, *self.notebooks, *self.batch_jobs)
         return (*(one.pod.workload.name for one in of_pods), *(one.name for one in self.ray_clusters))
 
@@ -252,7 +252,7 @@ class TeamWorkloadsPlan:
 
     @property
     def all_pods(self) -> Iterator[PodPlan]:
-        """The pods of every entry."""
+        """The pods of every workload."""
         for one in (*self.training_jobs, *self.inference_services, *self.notebooks, *self.batch_jobs):
             yield one.pod
         for cluster in self.ray_clusters:

@@ -39,7 +39,7 @@ _TRAINING: Final = {"job": "an indexed Job", "jobset": "a JobSet", "trainjob": "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementContext:
-    """Inputs for the decisions about a team's entries.
+    """Inputs for the decisions about a team's workloads.
 
     `levels` contains the topology levels of each pool's nodes.
     """
@@ -67,10 +67,10 @@ def disk_classes(storage: StoragePlan) -> frozenset[str | None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entry:
-    """Texts for the decisions about one entry.
+    """Texts for the decisions about one workload.
 
-    `pods` contains the pods by their name in the entry. The name is empty if the entry has only one kind of pod.
-    `start` describes how Kueue starts the pods.
+    `pods` contains the pods by their name in the workload. The name is empty if the workload has only one kind of
+    pod. `start` describes how Kueue starts the pods.
     """
 
     subject: str
@@ -82,12 +82,12 @@ class _Entry:
     most: int | None = None
     """Maximum number of pods, if an autoscaler changes the number."""
     spread: str = ""
-    """Where the entry's pods run if no topology determines it, followed by a colon and the reason."""
+    """Where the workload's pods run if no topology determines it, followed by a colon and the reason."""
     claim: KeptClaimPlan | None = None
 
 
 def entry_decisions(plan: TeamWorkloadsPlan, asked: StatementContext) -> tuple[Decision, ...]:
-    """Return the decisions about all entries of a team. They are about pods, queue, topology, storage and room."""
+    """Return the decisions about all workloads of a team: their pods, queue, topology, storage and room."""
     declared = declared_pods(asked.team, asked.available)
     return tuple(
         decision
@@ -235,7 +235,7 @@ def _queue(entry: _Entry, declared: Sequence[DeclaredPods], asked: StatementCont
 
 
 def _of_quota(entry: _Entry, declared: Sequence[DeclaredPods], asked: StatementContext) -> list[str]:
-    """Return texts that compare the units of an entry with the limit of the team's ResourceQuota."""
+    """Return texts that compare the units of a workload with the limit of the team's ResourceQuota."""
     own = [one for one in declared if one.path.startswith(entry.field)]
     return [
         _units(units, in_all, name) + f" of the {allowed} that the team's quota allows"
@@ -244,7 +244,7 @@ def _of_quota(entry: _Entry, declared: Sequence[DeclaredPods], asked: StatementC
 
 
 def _of_queue(entry: _Entry, queue: TeamQueuePlan, asked: StatementContext) -> list[str]:
-    """Return texts that compare the units of an entry with the queue's limit on its pool."""
+    """Return texts that compare the units of a workload with the queue's limit on its pool."""
     work, texts = declared_work(asked.team, asked.available), list[str]()
     for job in (one for one in work if one.path.startswith(entry.field)):
         name, units = job.resource, job.requests[job.resource]
