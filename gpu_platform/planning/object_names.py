@@ -64,7 +64,7 @@ def _check(found: Iterable[_Named], problems: Problems) -> None:
             place = f" in namespace {one.namespace}" if one.namespace else ""
             Problems(one.path, problems.found).add(
                 f"{one.kind} {one.name!r}{place}",
-                f"each {one.kind} once; {first[key]} already has one with this name",
+                f"each {one.kind} name once; {first[key]} already uses it",
                 "rename it",
             )
         first.setdefault(key, one.maker)
@@ -123,7 +123,7 @@ def _of_entries(team: Team, path: str, available: Available) -> Iterator[_Named]
                     namespace=team.name,
                     name=channel_of(one.name),
                     path=f"{place}.name",
-                    maker=f"{place}, whose pods share NVLink,",
+                    maker=f"{place} (its pods share NVLink)",
                 )
     for index, claim in enumerate(team.claims):
         place = f"{path}.claims[{index}]"

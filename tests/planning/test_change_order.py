@@ -94,9 +94,9 @@ def test_pools_with_the_same_change_are_named_together() -> None:
 def test_a_pool_that_is_created_first_is_in_two_steps() -> None:
     [impact], steps = ordered(eks("train", capacity_type="ON_DEMAND"), eks("train", capacity_type="SPOT"))
     assert entries(steps) == [
-        (1, ("pool train",), "the new one is created"),
+        (1, ("pool train",), "the new pool is created"),
         (2, *VALIDATED),
-        (3, ("pool train",), "the old one is deleted"),
+        (3, ("pool train",), "the old pool is deleted"),
     ]
     assert step_of(impact, steps) == 1
     assert not has_an_order(steps)

@@ -374,7 +374,7 @@ def test_printed_borrowing_is_what_the_rendered_queues_lend(make_plan: PlanMaker
     lent += sum(int(amounts[GPU]) for amounts in cohort.flavors.values())
     (why,) = [one.why for one in plan.decisions if (one.subject, one.what) == ("team a", "queue")]
     assert f"borrows at most {lent} (" in why
-    assert f"{8 if not queue else 2} more once teams of the cohort with their own stack lend them" in why
+    assert f"{8 if not queue else 2} more when teams with their own stack lend them in the cohort" in why
 
 
 def test_a_limit_of_borrowing_is_put_where_the_cohort_lends_now(make_plan: PlanMaker) -> None:

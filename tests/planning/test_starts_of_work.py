@@ -113,7 +113,7 @@ def test_a_job_that_needs_the_reserve_waits_for_team_stacks(make_plan: PlanMaker
     teams = [team("lab", quota={"gpus": 4}, training_jobs=[job(2)])]
     plan = make_plan(two_nodes(), queueing={"reserve": {"gpus": 8}}, teams=teams)
     chosen, why = outcome(plan)["team lab training_jobs[0]"]
-    assert chosen == "starts only when teams in the cohort that have their own stack lend quota"
+    assert chosen == "starts only when teams with their own stack lend quota in the cohort"
     assert "raise the team's quota on pool train by 12 and lower queueing.reserve by 8" in why
 
 

@@ -82,7 +82,7 @@ class Block:
         return f"{named}: {self.why}" + (f"; {self.fix}" if self.fix else "")
 
     def to_json(self) -> dict[str, Any]:
-        """Return the block for a JSON report."""
+        """Return the reason, its pods and its fix for a JSON report."""
         return {
             "pods": list(self.pods),
             "budgets": list(self.budgets),

@@ -208,8 +208,8 @@ def _parts_of_pool(change: PoolChange, plan: EnvironmentPlan) -> tuple[Part, ...
         return (Part(Phase.NODES, f"pool {change.successor}", "created"), deleted)
     if change.effect == "replaced" and change.order == "create-first":
         return (
-            Part(Phase.NODES, subject, "the new one is created"),
-            Part(Phase.DELETION, subject, "the old one is deleted"),
+            Part(Phase.NODES, subject, "the new pool is created"),
+            Part(Phase.DELETION, subject, "the old pool is deleted"),
         )
     if change.effect == "replaced":
         text = "deleted, then created again" if change.order else "its Nodes change in place"
@@ -419,7 +419,7 @@ def _of_cleanup(old: str, new: str) -> Impact:
         parts=(Part(Phase.TEAMS, "clean-up", "what it deletes"),),
         because="nothing in team namespaces is deleted any more"
         if new == NOT_DEPLOYED
-        else "its next run deletes such workloads of teams, with their pods; volumes stay",
+        else "the next run of the clean-up deletes these workloads of teams and their pods; volumes stay",
     )
 
 
@@ -427,7 +427,7 @@ def _of_fair_sharing(*, fair: bool) -> Impact:
     """Return the impact of turning fair sharing on or off. With fair sharing, borrowed quota is divided according
     to the teams' weights.
     """
-    texts = ("the first team that requests quota borrows it", "teams borrow by their weights")
+    texts = ("the first team that requests quota borrows it", "teams borrow in proportion to their weights")
     return Impact(
         subject="queues",
         effect=Effect.RESTARTS_PODS if fair else Effect.REMOVES_CAPACITY,

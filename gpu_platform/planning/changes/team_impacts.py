@@ -34,7 +34,7 @@ _RIGHTS = (
     ("identity", "the right of pods with the service account team", ("identity",)),
     ("image_pull_secrets", "the Secret with which new pods pull images", ("image_pull_secrets",)),
     ("egress", "access for new connections to these addresses", ("egress",)),
-    ("ingress", "access for new connections from there to the team's pods", ("ingress",)),
+    ("ingress", "access for new connections from these sources to the team's pods", ("ingress",)),
     (
         "permissions",
         "permission: existing objects stay and keep working; new and changed objects that need it are refused",
@@ -231,9 +231,9 @@ def _of_cohort(namespace: str, old: str, new: str) -> Impact:
 _RECLAIM = {
     "Any": "any workload on borrowed quota",
     "LowerPriority": "workloads of lower classes on borrowed quota",
-    "Never": "nothing on borrowed quota",
+    "Never": "no workload on borrowed quota",
 }
-_WITHIN = {"LowerPriority": "workloads of lower classes of the same team", "Never": "nothing of the same team"}
+_WITHIN = {"LowerPriority": "workloads of lower classes of the same team", "Never": "no workload of the same team"}
 
 
 def _of_preemption(queues: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Iterator[Impact]:
@@ -258,8 +258,8 @@ def _of_preemption(queues: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]
                 parts=(Part(Phase.TEAMS, "queues", "preemption"),),
                 because=_KEEPS[key]
                 if fewer
-                else "running workloads are stopped as soon as a waiting one has the right to their quota; they "
-                "wait again, and start from the beginning",
+                else "running workloads are stopped as soon as a waiting workload has the right to their "
+                "quota; they wait again, and start from the beginning",
             )
 
 

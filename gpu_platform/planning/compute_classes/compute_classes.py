@@ -39,7 +39,7 @@ def check(classes: Sequence[ComputeClass], cloud: Cloud, pools: Sequence[Pool]) 
                     f"{name!r} again",
                     f"each pool only once and in one class (it is in {taken[name]}), because nodes have one "
                     "label for the class",
-                    "remove it here or there",
+                    "remove it from one of the two places",
                 )
             taken.setdefault(name, one.name)
         members = [by_name[name] for name in one.pools if name in by_name]
@@ -56,7 +56,10 @@ def check_offers(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
             if _offer(other) != _offer(first):
                 context.at(_path(index)).at("pools").at(f"[{place}]").add(
                     f"{other.name!r} with {_offer_text(other)}",
-                    f"{_offer_text(first)}, as {first.name!r}: a pod of the class runs on any of them",
+                    (
+                        f"{_offer_text(first)}, like pool {first.name!r}: a pod of the class runs on any pool "
+                        "of the class"
+                    ),
                     "name only pools with GPUs in the class, or only pools without GPUs"
                     if first.has_gpus != other.has_gpus
                     else "give the pools the same GPU model and sharing, or make two classes",

@@ -130,10 +130,10 @@ def _blocked(mig: Mig, profile: MigProfile, placed: tuple[GpuInstance, ...]) -> 
 
 
 def blocked_by(mig: Mig, layout: Mapping[str, int]) -> tuple[tuple[GpuInstance, ...], Blocked] | None:
-    """Return the placed instances of an illegal layout, and the first instance that does not fit, with its
-    obstacles.
+    """Return the placed instances of an illegal layout, and the first instance that does not fit and what blocks
+    it.
 
-    Return None for a legal layout. Large profiles are placed first, as an operator would place them.
+    Return None for a legal layout. Large profiles are placed first.
     """
     by_name = {profile.name: profile for profile in mig.profiles}
     fitting: dict[str, int] = {}

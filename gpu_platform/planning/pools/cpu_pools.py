@@ -17,7 +17,7 @@ from gpu_platform.stack.sharing import NoSharing
 GENERAL = "general"
 """The workload that CPU pools declare."""
 _GPU_FIELDS = {
-    "per_node": "it gives some nodes a different GPU sharing",
+    "per_node": "it gives some nodes another configuration for sharing GPUs",
     "device_plugin": "a device plugin advertises GPUs",
     "topology": "its policies align GPUs and NICs with CPUs",
     "network": "its interfaces are for traffic between GPUs",
@@ -67,7 +67,7 @@ def check_cpu_pool(pool: Pool, machine: MachineType, problems: Problems) -> None
         if taint.key == GPU_TAINT.key:
             problems.at("taints").at(f"[{index}]").add(
                 f"{taint.key}:{taint.effect} on {machine.name}, which has no GPUs",
-                "another key; this one marks GPU nodes, and pods with GPUs tolerate it",
+                "another key; this key marks GPU nodes, and pods with GPUs tolerate it",
                 "use your own key, such as example.com/dedicated",
             )
 

@@ -101,7 +101,7 @@ def _lent(resource: str, shares: Shares) -> str:
     """Return how much a team can borrow, and how much of this amount the cohort cannot lend yet."""
     lent = sum(shares.lent[resource].values())
     rest = sum(shares.borrow[resource].values()) - lent
-    return f"{lent}" + (f" ({rest} more once teams of the cohort with their own stack lend them)" if rest else "")
+    return f"{lent}" + (f" ({rest} more when teams with their own stack lend them in the cohort)" if rest else "")
 
 
 def _start(team: Team, start: Start) -> Decision:
@@ -125,7 +125,7 @@ def _start(team: Team, start: Start) -> Decision:
     return Decision(
         subject=f"team {team.name}",
         what=f"warning: {what}",
-        chosen="starts only when teams in the cohort that have their own stack lend quota"
+        chosen="starts only when teams with their own stack lend quota in the cohort"
         if start.waits_for_stacks
         else "starts only on borrowed quota",
         why=f"on pool {job.pool} it needs {lacks}"

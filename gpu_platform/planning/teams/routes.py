@@ -65,7 +65,7 @@ def route_values(team: Team) -> Mapping[str, Value]:
         "route_hosts": [one for one in hosts if not one.startswith("*")],
         "route_domains": [one[1:] for one in hosts if one.startswith("*.")],
         "open_routes": _of_all_hosts(team),
-        "route_hosts_text": f"{' or '.join(hosts)}, and no other or all hosts" if hosts else "no host",
+        "route_hosts_text": f"{' or '.join(hosts)}, not other hosts or all hosts" if hosts else "no host",
         "route_annotations": "^(" + "|".join(prefix.replace(".", "[.]") for prefix in ANNOTATIONS) + ")",
         "free_annotations": (*HARMLESS_ANNOTATIONS, *team.routes.annotations),
     }

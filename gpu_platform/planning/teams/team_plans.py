@@ -111,8 +111,8 @@ def check_team_alone(team: Team, priorities: Mapping[str, int], catalog: Catalog
     if is_reserved_namespace(team.name, catalog):
         problems.at("name").add(
             f"{team.name!r}",
-            "a namespace that only the team uses: not one of Kubernetes, of this program or of a chart that it "
-            "can install, whose service accounts its members could use",
+            "a namespace that only the team uses; in a namespace of Kubernetes, of this program or of a chart "
+            "that it can install, members could use the service accounts of controllers",
             f"rename it, for example to 'team-{team.name}'",
         )
     _check_roles(team, problems)

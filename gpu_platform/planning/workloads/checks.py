@@ -213,7 +213,10 @@ def _check_starts(team: Team, available: Available, problems: Problems) -> None:
         if not any(hours.is_on(time) or hours.starts_next(time) < time + deadline for time in times):
             problems.at(f"batch_jobs[{index}]").at("schedule").add(
                 f"{job.schedule!r} with deadline {job.deadline}, on pool {job.pool} with nodes {hours}",
-                "start times with open hours of the pool before the deadline, which includes the wait for nodes",
+                (
+                    "start times after which the pool has nodes before the deadline, which includes the wait "
+                    "for nodes"
+                ),
                 f'write for example schedule: "{cron_in(hours)}" (UTC)',
             )
 
@@ -381,7 +384,7 @@ def _check_kept(kept: KeptDirectory, storage: _Storage, here: Problems, *, share
             classes = [name for name, one in storage.classes.items() if not isinstance(one, DiskStorage)]
             here.at("storage_class").add(
                 "nothing, with several replicas",
-                "a class whose volumes pods on several nodes can write to; default classes have disks",
+                "a class whose volumes pods on several nodes can write to; volumes of default classes are disks",
                 f"write storage_class: {classes[0]}"
                 if classes
                 else "declare a class of type nfs or lustre in storage, and name it"
@@ -436,7 +439,7 @@ def _check_claims(team: Team, storage: _Storage, available: Available, cloud: Cl
                 allowed = f"{sizes.smallest}, or {multiple}"
             problems.at(path).at("size").add(
                 f"{kept.size} of class {name!r}",
-                f"{allowed}; the cloud rounds the size of a volume up to this, and bills it",
+                f"{allowed}; the cloud rounds the size of a volume up to this size, and bills it",
                 f"write size: {made}, or name a class of type disk",
             )
         problem = cloud.storage.mount_problem(one, pool, available.pools, available.catalog)

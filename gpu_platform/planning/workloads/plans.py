@@ -365,7 +365,7 @@ def _training(job: TrainingJob, of: _TeamContext) -> TrainingJobPlan:
     several = job.replicas > 1
     pod = _pod(job.name, job, job, job.image, job.command, job.replicas, of, together=several)
     pod, claim = _with_kept(pod, job.checkpoints, checkpoints_claim(job), of, shared=several)
-    env, kept = dict(pod.env), "none: what the job writes ends with its pods"
+    env, kept = dict(pod.env), "none: files of the job are deleted with its pods"
     if job.checkpoints is not None:
         env[_CHECKPOINTS_VARIABLE] = job.checkpoints.directory
         kept = f"claim {job.checkpoints.volume or checkpoints_claim(job)}, {job.checkpoints.directory}"
@@ -484,7 +484,9 @@ def _notebook(notebook: Notebook, of: _TeamContext) -> NotebookPlan:
     if notebook.home is None:
         pod = replace(pod, mounts=(*pod.mounts, MountPlan(name="home", path=_HOME)))
     pod, claim = _with_kept(pod, notebook.home, home_claim(notebook), of, shared=False)
-    kept = "none: files end with the pod" if notebook.home is None else f"files in {notebook.home.directory}"
+    kept = (
+        "none: files are deleted with the pod" if notebook.home is None else f"files in {notebook.home.directory}"
+    )
     return NotebookPlan(
         pod=_until(
             replace(pod, annotations={names.CHECKPOINTS_ANNOTATION: kept}), _seconds(notebook.deadline), of

@@ -130,8 +130,8 @@ def _training(field: str, job: TrainingJobPlan, asked: StatementContext) -> _Ent
     kept = declared.checkpoints.volume if declared.checkpoints is not None else None
     if kept is not None and not asked.volumes[kept].renames and _LAUNCHER not in workload.command:
         warning = (
-            f"; files in {kept} cannot be renamed, as torch.distributed.checkpoint does; start the program with "
-            f"{_LAUNCHER}, which works there, or use lustre or nfs"
+            f"; files in {kept} cannot be renamed, but torch.distributed.checkpoint renames files; start the "
+            f"program with {_LAUNCHER}, which works there, or use lustre or nfs"
         )
     return _Entry(
         subject=f"training job {asked.team.name}/{workload.name}",
