@@ -20,7 +20,7 @@ from gpu_platform.planning.teams.section import DEFAULT_REQUEST, TeamPlan, Workl
 from gpu_platform.planning.workloads import TeamWorkloadsPlan, workloads_of
 
 QUOTA = "quota"
-"""Name for the assumed pods that use up what a team's declared workloads leave of its quota."""
+"""Name of the assumed pods that use the remaining quota of a team."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

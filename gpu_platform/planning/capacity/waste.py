@@ -110,9 +110,7 @@ def _geometry_remainder(pool: PoolPlan, catalog: Catalog) -> float:
 
 
 def _gpus_each(pool: PoolPlan, capacity: NodeCapacity, geometry: float) -> Mapping[str, float]:
-    """Return how many GPUs one unit of each resource contains, without compute slices that belong to no MIG
-    instance.
-    """
+    """Return the GPUs in one unit of each resource. Compute slices outside MIG instances are left out."""
     whole = sum(
         capacity.gpus_each[name] * count for name, count in capacity.units.items() if _is_cut(pool, name) and count
     )

@@ -139,8 +139,8 @@ def block_of(pod: GuardedPod, budgets: Iterable[DisruptionBudget]) -> Block | No
 
 
 def unmanaged_block(namespace: str, pod: str) -> Block:
-    """Return the block of a pod that no controller manages. A drain leaves this pod on its node, so `up` never
-    changes the node.
+    """Return the reason why a drain does not evict a pod that no controller manages. The pod stays on its node, so
+    `up` never changes the node.
     """
     return Block(
         pods=(f"{namespace}/{pod}",),
@@ -152,7 +152,8 @@ def unmanaged_block(namespace: str, pod: str) -> Block:
 
 
 def daemon_block(pod: str, daemon_set: str) -> Block:
-    """Return the block of a DaemonSet's pod. A drain does not free its GPUs, so `up` never changes the node.
+    """Return the reason why a drain does not evict a DaemonSet's pod. The pod keeps its GPUs, so `up` never
+    changes the node.
 
     The operator's upgrade controller evicts no pod from a node unless it may evict all pods with GPUs. Source:
     NVIDIA/k8s-operator-libs, pkg/upgrade/pod_manager.go, SchedulePodEviction; read 2026-11-29.
@@ -167,7 +168,7 @@ def daemon_block(pod: str, daemon_set: str) -> Block:
 
 
 def merged(blocks: Iterable[Block]) -> tuple[Block, ...]:
-    """Merge blocks that have the same reason into one block with all their pods. Permanent blocks come first."""
+    """Merge equal reasons into one reason with all their pods. Permanent reasons come first."""
     pods: dict[Block, list[str]] = {}
     for block in blocks:
         reason = Block(pods=(), budgets=block.budgets, forever=block.forever, why=block.why, fix=block.fix)
@@ -186,7 +187,7 @@ def merged(blocks: Iterable[Block]) -> tuple[Block, ...]:
 
 
 def blocks_text(blocks: Sequence[Block]) -> str:
-    """Return the reasons of the blocks as one line of text."""
+    """Return the reasons why pods cannot be evicted as one line of text."""
     return "; ".join(map(str, blocks[:_MAX_LISTED])) + _more(len(blocks))
 
 

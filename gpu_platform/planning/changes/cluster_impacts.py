@@ -134,7 +134,7 @@ def impacts_of_cluster(previous: object, plan: EnvironmentPlan) -> Iterator[Impa
     """Yield the impact of each changed cluster setting. `previous` is the output `cluster` of the last deployment.
 
     A setting is compared only if both the output and the plan have it. For example, a cluster may have no
-    Karpenter, or an older release did not write the setting.
+    Karpenter, or an older release may not have written the setting.
     """
     before = mapping_of(previous)
     for setting in _settings(plan):

@@ -86,7 +86,7 @@ class Impact:
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """Reasons why affected pods cannot be evicted, with the pods. Permanent blocks come first."""
+        """Reasons why affected pods cannot be evicted, with the pods. Permanent reasons come first."""
         return merged(pod.block for pod in self.pods or () if pod.block is not None)
 
     def to_json(self) -> dict[str, Any]:

@@ -48,7 +48,7 @@ class RunningPod:
         return replace(self, block=unmanaged_block(self.namespace, self.name), stays=True)
 
     def deleted(self) -> RunningPod:
-        """Return the pod without its block.
+        """Return the pod without the reason why it cannot be evicted.
 
         Disruption budgets apply to evictions. They do not apply when a controller deletes its pod or when the
         namespace is deleted.

@@ -396,8 +396,8 @@ def impacts_of_software(
 def _kubernetes_problem(deployed: str, plan: EnvironmentPlan, live: LiveState | None) -> Problem | None:
     """Return why the cloud cannot change the Kubernetes version, or None if it can.
 
-    The version is compared with the running version if the cluster was read, and otherwise with the `deployed`
-    version.
+    The planned version is compared with the running version if the cluster was read, and otherwise with the
+    `deployed` version.
     """
     running = minor_version(live.kubernetes) if live is not None and live.kubernetes is not None else None
     cloud = plan.cluster.cloud

@@ -238,7 +238,7 @@ def resized_node_groups(previous: object, plan: EnvironmentPlan, now: datetime) 
 
 
 def _was_scheduled(deployed: Mapping[str, Any] | None, window: CapacityWindow) -> bool:
-    """Return whether the last deployment scheduled the start of this block.
+    """Return whether the last deployment scheduled the start of a capacity block.
 
     The result is True if an older release made the deployment.
     """

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartsPlan:
-    """Settings for Helm charts in the stack file, which replace the program's defaults.
+    """Settings in the stack file for Helm charts. They replace the program's defaults.
 
     `mirror` is the repository for all charts, `repositories` contains repositories by chart, and `values` contains
     additional Helm values by chart.

@@ -151,7 +151,7 @@ def expected_xids(catalog: Catalog) -> Expectation:
 
 
 def _mig(layouts: Sequence[MigLayout], declared: DeclaredNode) -> dict[str, Expectation]:
-    """Return the MIG expectations.
+    """Return the expected MIG mode and MIG instances.
 
     If only some GPUs have instances, only the instances are checked, and not the MIG mode.
     """

@@ -109,7 +109,7 @@ def _places(
     flavors: Mapping[str, str],
     available: Available,
 ) -> Iterator[_Place]:
-    """Yield the ways to run more pods of the team in the quota that its declared workloads leave unused."""
+    """Yield the ways to run more pods of the team within the quota that its declared workloads leave unused."""
     nominal = _nominal(queue, flavors)
     image = available.catalog.images[IMAGE].reference
     for pool in available.pools:
@@ -227,7 +227,7 @@ def _mib(memory: Decimal | None) -> int | None:
 
 
 def _example(kind: ExampleKind, place: _Place, team: Team, available: Available) -> ExamplePlan | None:
-    """Return the example for a place, or None if the example does not fit there."""
+    """Return an example that runs its pods in one of the possible ways, or None if they do not fit."""
     pods, units = _size(kind, place)
     cpu, memory = _share(place, units)
     for limit, wanted in ((place.cpu, cpu), (place.memory, memory)):

@@ -184,7 +184,7 @@ def _pool(pool: PoolPlan, team: TeamPlan, queue: TeamQueuePlan | None, available
 
 
 def _together(example: ExamplePlan, levels: Mapping[str, tuple[str, ...]], available: Available) -> ExamplePlan:
-    """Return an example with its pod annotations. A training job also has its pods' network settings."""
+    """Return an example with its pod annotations. A training job also gets the network settings of its pods."""
     workload = example.workload
     if example.kind == "inference":
         return example

@@ -125,6 +125,6 @@ def fewest(amount: int, parts: Sequence[int]) -> int | None:
 
 
 def spreads(units: int, parts: tuple[int, ...], most: int) -> list[tuple[int, ...]]:
-    """Return all ways to take `units` from at most `most` of the parts."""
+    """Return all ways to take `units` from at most `most` NUMA nodes. `parts` are the units on each NUMA node."""
     ways = product(*(range(min(units, part) + 1) for part in parts))
     return [way for way in ways if sum(way) == units and sum(one > 0 for one in way) <= most]

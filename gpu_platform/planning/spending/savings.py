@@ -23,7 +23,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.workloads import workloads_of
 
 Replan = Callable[[Mapping[str, Any]], "EnvironmentPlan | None"]
-"""A function that plans a changed platform object, or returns None if the change is refused."""
+"""A function that plans the changed platform object of a stack file. It returns None if the change is refused."""
 
 # Capacity types that are paid for whether nodes run or not.
 _PAID: Final = ("capacity-block", "reservation")
@@ -59,7 +59,7 @@ class Saving:
 
 
 def apply(platform: Mapping[str, Any], edits: Sequence[Edit]) -> dict[str, Any]:
-    """Return a platform object with the edits applied."""
+    """Return the platform object of a stack file with the edits applied."""
     changed = deepcopy(dict(platform))
     for edit in edits:
         *parents, last = _parts(edit.path)

@@ -136,8 +136,8 @@ def _check_places(storage: Mapping[str, StorageClass], problems: Problems) -> No
 
 
 def _for_teams(storage: Mapping[str, StorageClass], teams: Sequence[str]) -> Mapping[str, StorageClass]:
-    """Return the entries with the names of all their teams. An entry that names no teams is for all teams of the
-    environment.
+    """Return the storage classes with the names of all their teams. A storage class that names no teams is for all
+    teams of the environment.
     """
     return {
         name: one.model_copy(update={"teams": (*(teams if one.teams is None else one.teams), *one.team_stacks)})

@@ -59,7 +59,7 @@ def mutations(defaults: PodDefaults) -> tuple[str, ...]:
     )
     if defaults.shares:
         # If a container requests more GPUs than a node has, its request would exceed the limit and is not set.
-        # Another rule reports its GPUs.
+        # Another rule reports this mistake.
         fits = f"variables.cpuRequests[i] > 0 && variables.cpuRequests[i] <= {defaults.cpu_limit_millicores}"
         patches = " + ".join(
             (

@@ -55,10 +55,10 @@ def available_resources(
 def max_at_once(
     kind: Literal["gpu", "mig"], demands: Sequence[DeviceRequirements], pools: Sequence[PoolPlan], catalog: Catalog
 ) -> int:
-    """Return the maximum number of devices that meet the demands and can be used at once.
+    """Return the maximum number of devices that meet the requirements and can be used at once.
 
-    Each pool is counted at its maximum size. If several MIG profiles use the same GPUs, only the smallest
-    profile is counted.
+    Each pool is counted at its maximum size. If several MIG profiles use the same GPUs, only the smallest profile
+    is counted.
     """
     return sum(
         max(

@@ -158,8 +158,8 @@ def text_of_ingress(one: PodIngress) -> str:
 
 
 def network_decisions(team: Team, cloud: Cloud) -> tuple[Decision, ...]:
-    """Return the decisions about the egress and ingress of a team. One of them states that the team's cloud
-    resources stay out of reach, if this is the case.
+    """Return the decisions about the egress and ingress of a team. If the team's cloud resources stay out of
+    reach, one decision says so.
     """
     found: list[Decision] = []
     subject = f"team {team.name}"

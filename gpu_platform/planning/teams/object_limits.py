@@ -1,7 +1,7 @@
 """Limits on the number and size of a team's objects, which limit how much the team stores in etcd.
 
 The counted kinds follow from the rights of members, because every kind that they may create has a limit. A
-ResourceQuota counts objects but does not know their sizes, so admission rules check sizes
+ResourceQuota limits the number of objects but not their size, so admission rules check sizes
 (catalog/rules/objects.yaml).
 
 Sources: Kubernetes docs, Resource Quotas, object count; kubernetes v1.36.3, pkg/controller, resourcequota (new

@@ -70,9 +70,7 @@ def is_reserved_namespace(namespace: str, catalog: Catalog) -> bool:
 
 
 def priority_values(declared: Mapping[str, int]) -> dict[str, int]:
-    """Return the value of every priority class by name: of the default classes and of the classes in the stack
-    file.
-    """
+    """Return the values of the default priority classes and of the priority classes in the stack file, by name."""
     return {**DEFAULT_PRIORITIES, **declared}
 
 
