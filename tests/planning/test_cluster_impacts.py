@@ -272,7 +272,7 @@ def plan_on_gke(pools: Sequence[dict[str, Any]] = (), **create: Any) -> Environm
             Effect.ROLLS_NODES,
             "EKS replaces the system nodes one by one",
         ),
-        ({"release": "1.34.8-20260818"}, {}, Effect.IN_PLACE, "no node is replaced for it"),
+        ({"release": "1.34.8-20260818"}, {}, Effect.IN_PLACE, "no node is replaced now"),
     ],
 )
 def test_what_a_change_of_the_system_nodes_does_is_announced(

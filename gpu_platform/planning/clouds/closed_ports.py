@@ -39,7 +39,7 @@ def name_closed_ports(subject: str, ports: Mapping[str, Collection[int]], cloud:
             subject=subject,
             what="firewall",
             chosen="TCP " + ", ".join(map(str, numbers)) + " from the control plane to the nodes",
-            why=f"webhooks and API servers of {titles} listen there, and {cloud.network.closed_ports}; "
+            why=f"webhooks and API servers of {titles} listen on these ports, and {cloud.network.closed_ports}; "
             "add a firewall rule to the network",
         ),
     )

@@ -69,8 +69,8 @@ def unmet_selectors(
     """Yield the path and the unmatched labels of each nodeSelector that matches no node on which controllers can
     run.
 
-    System nodes have only the labels that Kubernetes and the cloud set. `others` are the labels of other nodes,
-    which all pods except critical ones may use.
+    System nodes have only the labels that Kubernetes and the cloud set. `others` are the labels of other nodes.
+    All pods except critical pods may run on these nodes.
     """
     known = catalog.controllers.get(name)
     for pod in known.pods if known is not None else ():
@@ -137,9 +137,9 @@ def _at(values: Mapping[str, Any], path: str | None) -> Any:  # noqa: ANN401 - a
 def without_room(
     pods: Iterable[ControllerPods], nodes: Sequence[Room], others: Sequence[Room] = ()
 ) -> tuple[str, ...]:
-    """Return the controllers that have a pod for which no node has room.
+    """Return the controllers with at least one pod that fits on no node.
 
-    Critical pods do not wait for the nodes in `others`.
+    `nodes` and `others` contain the free CPU and memory of nodes. Critical pods run only on `nodes`.
     """
     left = [[*room] for room in (*nodes, *others)]
     missing: dict[str, None] = {}
@@ -192,6 +192,9 @@ def on_existing_nodes(
         subject=f"cluster {name}",
         what="room for controllers",
         chosen=f"{requests_text(controllers)} on nodes without GPUs",
-        why=f"the most {largest(controllers)}; the program adds no nodes for them to an existing cluster",
+        why=(
+            f"{largest(controllers)} request the most; the program adds no nodes for controllers to an existing "
+            "cluster"
+        ),
     )
     return Decided(planned, (decision,))

@@ -13,9 +13,10 @@ GKE publishes no requests. Up to 344m and 596 MiB were measured in 12 clusters o
 2i2c's own; daemonset_requests.yaml). kube-proxy, node-local-dns, the collector of managed Prometheus and GKE's
 device plugin run on the nodes as well. The same amounts are assumed for machines outside of any cloud.
 
-The operator's operands request nothing by default (NVIDIA/gpu-operator v26.7.0, chart). The plan does not know the
-DaemonSets that a cluster's owner adds. It reserves room for two, such as a log collector and an exporter; the two
-DaemonSets of 2i2c request 15m and 130 MiB together. All sources were read 2026-11-25.
+The operator's operands request nothing by default (NVIDIA/gpu-operator v26.7.0, chart). The cluster's owner may
+add other DaemonSets, which the stack file does not describe. The plan reserves room for two of them, such as a log
+collector and an exporter. The two DaemonSets of 2i2c request 15m and 130 MiB together. All sources were read
+2026-11-25.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ from gpu_platform.catalog import MachineType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonSet:
-    """One DaemonSet, or several with the same owner, with CPU in millicores, memory in MiB and pods per node."""
+    """One DaemonSet, or several DaemonSets of the same owner.
+
+    CPU is in millicores and memory in MiB. `pods` is the number of pods on each node.
+    """
 
     name: str
     cpu_millicores: int = 0
@@ -44,12 +48,12 @@ OPERANDS_PER_NODE: Final = 12
 """
 
 DISCOVERY: Final = DaemonSet(name="Node Feature Discovery", cpu_millicores=5, memory_mib=64)
-"""Node Feature Discovery, a part of the operator's chart that also runs on nodes without GPUs.
+"""Node Feature Discovery, which the operator's chart installs. It also runs on nodes without GPUs.
 
 Source: the chart's values.yaml, read 2026-11-28.
 """
 AGENT: Final = DaemonSet(name="node agent", cpu_millicores=50, memory_mib=64)
-"""The platform's node agent."""
+"""The platform's node agent, which runs on every node."""
 _OPERANDS: Final = DaemonSet(name="GPU Operator", pods=9)
 """Operands of the GPU Operator on a GPU node. They are the driver, toolkit, device plugin, MIG manager, validator,
 DCGM, its exporter, and two feature discovery pods.

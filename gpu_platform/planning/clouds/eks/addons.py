@@ -16,8 +16,10 @@ from gpu_platform.base import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.eks.cluster_plan import Addon
 
-# By default the DaemonSet that detects broken GPUs has no tolerations. It must not run on MIG nodes: the MIG mode
-# of a GPU cannot be changed while a process uses the GPU, and the MIG manager does not stop this DaemonSet.
+# By default the DaemonSet that detects broken GPUs has no tolerations.
+# It must not run on MIG nodes.
+# The MIG mode of a GPU cannot be changed while a process uses the GPU, and the MIG manager does not stop this
+# DaemonSet.
 _DCGM_AGENT: Mapping[str, Any] = {
     "tolerations": [{"operator": "Exists"}],
     "affinity": {
@@ -37,13 +39,14 @@ _DCGM_AGENT: Mapping[str, Any] = {
     },
 }
 
-# With prefix delegation, an interface takes prefixes of 16 addresses instead of single addresses. On p5.48xlarge
-# the EFA-only interface takes one of the two interfaces of network card 0. Single addresses would leave only 49
-# for the 100 or more pods that the kubelet allows. EKS images do not support a lower `maxPods`.
+# With prefix delegation, an interface takes prefixes of 16 addresses instead of single addresses.
+# On p5.48xlarge the EFA-only interface takes one of the two interfaces of network card 0.
+# With single addresses, a node would have only 49 of them for the 100 or more pods that the kubelet allows.
+# EKS images do not support a lower `maxPods`.
 _PREFIXES: Mapping[str, str] = {"ENABLE_PREFIX_DELEGATION": "true", "WARM_PREFIX_TARGET": "1"}
 
-# A node takes its pod subnet from the ENIConfig that has the name of the node's zone. The add-on creates the
-# ENIConfigs, so that they exist before the first node does.
+# A node takes its pod subnet from the ENIConfig that has the name of the node's zone.
+# The add-on creates the ENIConfigs, so they exist before the first node.
 _CUSTOM_NETWORKING: Mapping[str, str] = {
     "AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG": "true",
     "ENI_CONFIG_LABEL_DEF": "topology.kubernetes.io/zone",
@@ -85,8 +88,8 @@ def plan_addons(
     add-ons are created.
 
     `volume_keys` are the ARNs of customer-managed keys for EBS volumes. `company_tags` are set on the volumes that
-    add-ons create, and on the nodes' network interfaces that the launch template does not contain. `pod_subnets`
-    is true if pods have separate subnets.
+    add-ons create, and on the network interfaces that the VPC CNI adds to nodes. `pod_subnets` is true if pods
+    have separate subnets.
     """
 
     def pinned(name: str) -> str:

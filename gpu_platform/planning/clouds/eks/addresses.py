@@ -2,7 +2,8 @@
 
 On a cluster that the program creates, pods use prefixes of 16 addresses. A node takes one address for each
 interface with an IP address, the prefixes of its pods, and one free prefix (WARM_PREFIX_TARGET=1;
-aws/amazon-vpc-cni-k8s, docs/prefix-and-ip-target.md, read 2026-11-23). Every node runs some pods.
+aws/amazon-vpc-cni-k8s, docs/prefix-and-ip-target.md, read 2026-11-23). Every node runs pods, so it takes at least
+one prefix for them.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class _Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shortage:
-    """Zones whose subnets have fewer addresses than the nodes of the groups take."""
+    """Zones whose subnets have too few addresses for the nodes in `groups`."""
 
     field: _Field
     zones: tuple[str, ...]
@@ -153,8 +154,8 @@ def _refuse_nodes(found: _Shortage, vpc: VpcPlan, groups: Sequence[_Group], prob
     each = largest.takes(short.field, pods_apart=vpc.pods_cidr is not None).least
     fewer = max(0, largest.nodes - ceil((short.least - short.room) / each))
     Problems(largest.path, problems.found).add(
-        f"{largest.nodes} nodes, including nodes that a roll adds, which take {largest.nodes * each} addresses",
-        f"{fewer}, or more zones: there are {_where(short, widest)} for {short.nodes}",
+        f"{largest.nodes} nodes that take {largest.nodes * each} addresses, including the nodes that a roll adds",
+        f"{fewer}, or more zones: {short.nodes} need more than {_where(short, widest)}",
         f"write {max(0, fewer - largest.rolled)}{with_range}, or {_MORE_ROOM}",
     )
 

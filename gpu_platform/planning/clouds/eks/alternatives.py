@@ -36,7 +36,7 @@ def check_alternatives(pool: Pool, machine: MachineType, catalog: Catalog, probl
     if of_karpenter and of_capacity:
         old.add(
             f"{', '.join(of_karpenter)} together with capacity.alternatives",
-            "one of the two: they mean the same",
+            "either capacity.alternatives or karpenter.alternatives: the two fields mean the same",
             "write all of them in capacity.alternatives, and remove karpenter.alternatives",
         )
         return
@@ -73,7 +73,9 @@ def check_alternatives(pool: Pool, machine: MachineType, catalog: Catalog, probl
 def _differences(
     pool: Pool, machine: MachineType, other: MachineType, catalog: Catalog
 ) -> Iterator[tuple[str, str]]:
-    """Yield the differences that affect pods or node validation, each as the actual and the allowed value."""
+    """Yield the differences that affect pods or node validation. Each difference has the actual and the allowed
+    value.
+    """
     if other.gpu != machine.gpu:
         own = f"GPU {machine.gpu}, as {machine.name}" if machine.gpu else f"no GPUs, as {machine.name}"
         yield (f"GPU {other.gpu}" if other.gpu else "no GPUs"), own

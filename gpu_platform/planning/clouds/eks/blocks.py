@@ -62,9 +62,9 @@ class ScheduledSize:
 class BlockPlan:
     """A capacity block and the node group for its nodes.
 
-    The stack file can declare a single block or a list of blocks. `former_name` is the name that the node group
-    has if it was created while the stack file used the other form; the group keeps that name. If `start` is None,
-    the group is created with its nodes. If `stop` is None, EKS empties the group in time.
+    The stack file can declare a single block or a list of blocks. If a node group was created while the stack file
+    used the other form, it keeps its name. That name is `former_name`. If `start` is None, the group is created
+    with its nodes. If `stop` is None, EKS empties the group in time.
     """
 
     node_group: str
@@ -265,7 +265,9 @@ def minutes(drain: timedelta) -> int:
 
 
 def who_drains(drain: timedelta) -> str:
-    """Return the beginning of a sentence that names what scales the nodes of a block to zero."""
+    """Return the beginning of a message about the end of a block: either EKS or a scheduled action scales its
+    nodes to zero.
+    """
     who = "EKS" if drain <= DRAIN_BEFORE_END else "a scheduled action of the program"
     return f"{who} scales a block's nodes to zero"
 

@@ -54,8 +54,8 @@ def reserved(capacity: Capacity) -> bool:
 
 
 def avoids_reservations(pool: Pool, pools: Iterable[Pool]) -> bool:
-    """Return whether an on-demand pool must avoid reservations, because one of `pools` names a reservation that
-    the pool's nodes would use.
+    """Return whether the nodes of an on-demand pool must avoid reservations. They must if one of `pools` names a
+    reservation that they would otherwise use.
 
     Karpenter uses no open reservations for on-demand nodes.
     """
@@ -135,7 +135,7 @@ def _check_block(
     if ends is None:
         here.at("ends").add(
             f"nothing, with needed_until {block.needed_until.isoformat()}",
-            "the end of the block, or no needed_until: the two are compared",
+            "the end of the block, because needed_until is compared with it",
             "write ends: as aws ec2 describe-capacity-reservations shows EndDate",
         )
     elif ends - drain < block.needed_until:

@@ -281,7 +281,7 @@ def _plan_controllers(
 ) -> Decided[CloudCluster | None]:
     """Return a new cluster whose system nodes have room for the controllers.
 
-    The VPC of the cluster is checked for enough addresses for all nodes.
+    Also check that the cluster's VPC has enough addresses for all nodes.
     """
     if not isinstance(cluster, EksClusterPlan):
         return Decided(cluster)

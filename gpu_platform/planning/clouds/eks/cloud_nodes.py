@@ -100,8 +100,8 @@ def _leaves_zones(plan: EksPoolPlan) -> bool:
     """Return whether a new node may be in a different zone than the disks of the pods that wait for it.
 
     An Auto Scaling group starts nodes in any of its zones, and the next capacity block may be in another zone. The
-    Cluster Autoscaler expects the next node in the first zone of a group, but EC2 may choose another. If a group
-    has fewer nodes than zones, the successor of a node may also be in another zone.
+    Cluster Autoscaler expects the next node in the first zone of a group, but EC2 may choose another zone. If a
+    group has fewer nodes than zones, the replacement of a node may also be in another zone.
 
     Sources: Cluster Autoscaler, cloudprovider/aws/README.md, common notes and gotchas; kubernetes/autoscaler
     #1431; read 2026-11-29.
@@ -188,7 +188,7 @@ def _karpenter_drain(grace: int, age: str) -> PodEnding:
 
 
 def _karpenter_rolls(plan: KarpenterPoolPlan, grace: int) -> RollLimits:
-    """Return how Karpenter replaces drifted nodes. Karpenter replaces these nodes after the deployment."""
+    """Return how Karpenter replaces drifted nodes after the deployment."""
     held = "0" in plan.drift_budgets
     if held:
         allowed = "its disruption budget allows no replacement now, so only empty nodes are replaced"
@@ -228,9 +228,9 @@ def _karpenter_surge(plan: KarpenterPoolPlan) -> int:
 
     For reserved capacity this is 0.
 
-    A node does not count towards the limits while it is being replaced, from shortly before the creation of its
-    successor until its instance ends. The budget is a share of all nodes, including successors and replaced nodes,
-    rounded up.
+    While a node is being replaced, it does not count towards the limits. This begins shortly before Karpenter
+    creates the successor, and ends with the replaced instance. The budget is a number or a percentage of all
+    nodes, including successors and replaced nodes. A percentage is rounded up.
 
     Sources: sigs.k8s.io/karpenter v1.14.1, pkg/controllers/disruption (helpers.go, queue.go: StartCommand),
     state/cluster.go: updateNodePoolResources, pkg/apis/v1/nodepool.go: GetAllowedDisruptions; read 2026-11-29.

@@ -119,7 +119,7 @@ def _check_create(cluster: EksCluster, create: CreateEks, problems: Problems) ->
         here.at("cidr").add(
             f"{create.cidr!r}",
             f"/{widest} to /{narrowest}: a VPC is at most a /16, and "
-            + ("each pod takes an address" if create.pods_cidr is None else "each zone has an eighth of it"),
+            + ("each pod takes an address" if create.pods_cidr is None else "each zone gets an eighth of the VPC"),
             "write for example cidr: 10.0.0.0/16"
             + (
                 ", or give pods a separate range: pods_cidr: 100.64.0.0/16"
@@ -160,8 +160,8 @@ def _check_create(cluster: EksCluster, create: CreateEks, problems: Problems) ->
 
 
 def _check_api_networks(networks: Sequence[str], problems: Problems) -> None:
-    """Record problems for networks that overlap a private range only in part, and for more networks than EKS and a
-    security group allow.
+    """Record problems for networks that are partly private, and for more networks than EKS and a security group
+    allow.
 
     Sources: EKS user guide, Service quotas (public endpoint access CIDR ranges, 40) and Cluster API server
     endpoint; VPC user guide, quotas (60 inbound rules of a security group, one of which EKS uses); read
@@ -174,8 +174,8 @@ def _check_api_networks(networks: Sequence[str], problems: Problems) -> None:
         if inside and not wide_networks([network]):
             problems.add(
                 f"{network!r}, which overlaps the private range {inside[0]}",
-                "networks that are entirely private or public: private ones reach the API server at its address "
-                "in the VPC, others at its public address, for which EKS refuses private networks",
+                "networks that are entirely private or entirely public: EKS refuses private networks for the "
+                "public address of the API server",
                 "write its private and its public part as two networks",
             )
     for kind, found, most in (
@@ -309,7 +309,7 @@ def plan_eks_cluster(
             subject=f"cluster {cluster.name}",
             what="warning: quota",
             chosen=f"{one.name}: {one.amount}",
-            why=f"for {one.what}: request a higher quota before `up`, or declare fewer of them",
+            why=f"for {one.what}: request a higher quota before `up`, or lower the number",
         )
         for one in group_quotas(plan)
     )
@@ -378,8 +378,8 @@ def _plan_create(
         subject=f"cluster {cluster.name}",
         what="addresses of pods",
         chosen="prefixes of 16 (VPC CNI, ENABLE_PREFIX_DELEGATION)",
-        why="EFA-only interfaces have no addresses, so single addresses would run out before a node has the "
-        "maximum number of pods (maxPods) that EKS sets on its images",
+        why="EFA-only interfaces have no addresses, so a node would run out of single addresses before it has "
+        "maxPods pods (the limit on EKS images)",
     )
     of_pods = tuple(
         Decision(
@@ -471,7 +471,8 @@ def _retained(cluster: EksCluster, created: CreateEksPlan | None) -> tuple[str, 
 
 
 def _packed_resources(pools: Sequence[PoolPlan]) -> tuple[str, ...]:
-    """Return the resources whose use on a node makes kube-scheduler prefer that node.
+    """Return the resources by which kube-scheduler packs pods. It prefers the nodes with the highest use of these
+    resources.
 
     The use of GPUs counts only for pods that request GPUs.
     """

@@ -197,7 +197,7 @@ class KarpenterControllerPlan:
     queue: str
     """Name of the SQS queue for EC2 interruption notices."""
     disk_keys: tuple[str, ...]
-    """ARNs of the keys, or of aliases of the keys, that encrypt volumes of the stack."""
+    """ARNs of the keys that encrypt volumes of the stack, or of aliases of these keys."""
     events: Mapping[str, Mapping[str, Any]]
     """EventBridge patterns of the events that are sent to the queue, by name."""
 
@@ -379,16 +379,19 @@ class EksClusterPlan:
                 f"{networks}, and the VPC does not exist yet",
                 "the public network of the machine that runs the first `up`, which creates the VPC and then "
                 "objects in the cluster",
-                "name it, and replace it once `up` runs in a network that reaches the VPC; nothing was changed",
+                (
+                    "name this network, and replace it once `up` runs in a network that reaches the VPC; "
+                    "nothing was changed"
+                ),
             )
         if self.create.private_networks:
             return None
         return Problem(
             "cluster.create.api_access",
             networks,
-            "the network of the machine that runs `up`, whether it is in the VPC, connected to it or public: the "
-            "cluster's security group admits only the cluster's nodes and pods",
-            "name it, such as api_access: [10.0.0.0/16]; nothing was changed",
+            "the network of the machine that runs `up`, even if it is in the VPC: the cluster's security group "
+            "admits only the cluster's nodes and pods",
+            "name this network, such as api_access: [10.0.0.0/16]; nothing was changed",
         )
 
     @property

@@ -69,8 +69,8 @@ def _of_access(cluster: EksClusterPlan) -> Iterator[ClusterSetting]:
         field="cluster.oidc",
         values=() if oidc is None else (_oidc_text(oidc),),
         loss="cuts-access",
-        on_loss="the provider is deleted: tokens of {lost} are no longer accepted, and the stack file must name "
-        "members of teams as the new provider names users and groups",
+        on_loss="the provider is deleted: tokens of {lost} are no longer accepted, and members of teams in the "
+        "stack file must have the user and group names of the new provider",
         on_gain="EKS takes up to an hour to accept the tokens",
     )
 
@@ -107,9 +107,8 @@ def _zones(cluster: EksClusterPlan, create: CreateEksPlan) -> ClusterSetting:
         field="cluster.create.zones",
         values=create.vpc.zone_names,
         loss="removes-capacity",
-        on_loss="the control plane, system nodes and pools without zones keep the subnets that they were created "
-        "in, so the subnet of {lost} must stay: without its route, nodes there lose the internet, and EC2 refuses "
-        "to delete the subnet",
+        on_loss="the subnet of {lost} must stay, because the control plane, system nodes and pools without "
+        "zones keep their subnets: nodes in it would lose the internet, and EC2 refuses to delete it",
         on_gain=_staying(cluster),
         kept=True,
     )
@@ -159,7 +158,7 @@ def _of_create(cluster: EksClusterPlan, create: CreateEksPlan) -> Iterator[Clust
         on_gain="connections to the internet from a zone with a new NAT gateway end once, and then come from its "
         "new public address",
     )
-    later = "running nodes keep the addresses of their pods: each node uses the new subnets once it is replaced"
+    later = "running nodes keep the addresses of their pods, and only new nodes use the new subnets"
     yield ClusterSetting(
         name="pod_subnets",
         what="subnets of pods",
@@ -206,7 +205,7 @@ def _of_create(cluster: EksClusterPlan, create: CreateEksPlan) -> Iterator[Clust
         field="cluster.create.kms_key",
         values=() if create.kms_key is None else (create.kms_key,),
         loss="cuts-access",
-        on_loss="a cluster keeps the key of its Secrets, and without it they can no longer be read",
+        on_loss="a cluster keeps the key of its Secrets, and the Secrets cannot be read without this key",
         fixed=True,
     )
     yield ClusterSetting(
@@ -231,8 +230,8 @@ def _of_create(cluster: EksClusterPlan, create: CreateEksPlan) -> Iterator[Clust
         field="cluster.create.support",
         values=(create.support_type.lower(),),
         loss="in-place",
-        on_loss="it decides whether EKS upgrades the control plane automatically at the end of standard support, "
-        "or keeps it at a higher price; EKS refuses standard once extended support has begun",
+        on_loss="at the end of standard support, EKS either upgrades the control plane automatically, or keeps "
+        "its version at a higher price; EKS refuses standard once extended support has begun",
     )
     yield ClusterSetting(
         name="kept_by_destroy",
@@ -246,7 +245,7 @@ def _of_create(cluster: EksClusterPlan, create: CreateEksPlan) -> Iterator[Clust
         else (),
         loss="in-place",
         on_loss="`destroy` will delete {lost}",
-        on_gain="`destroy` will keep them",
+        on_gain="`destroy` will keep these resources",
     )
 
 
@@ -299,7 +298,7 @@ def _of_system(pool: SystemPool, kubernetes: str) -> Iterator[ClusterSetting]:
         values=(pool.release_version,) if pool.release_version is not None else (),
         # The AWS provider changes nothing if `release` is removed from the stack file (see `rolled_image`).
         loss="rolls-nodes" if pinned else "in-place",
-        on_loss=_ONE_BY_ONE if pinned else "no node is replaced for it: the next roll takes the newest EKS image",
+        on_loss=_ONE_BY_ONE if pinned else "no node is replaced now: the next roll takes the newest EKS image",
         gain="rolls-nodes",
         on_gain=_ONE_BY_ONE,
     )

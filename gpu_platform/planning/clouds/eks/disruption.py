@@ -51,6 +51,9 @@ DISRUPTION: Mapping[Workload, Disruption] = {
         expire_after="504h",
         termination_grace="1h",
         budgets=({"nodes": "10%"},),
-        why="controllers and data loaders can move: underused nodes are consolidated, a tenth of them at a time",
+        why=(
+            "controllers and data loaders can move: underused nodes are consolidated, a tenth of the nodes at "
+            "a time"
+        ),
     ),
 }

@@ -1,5 +1,5 @@
-"""Parts of an EKS stack for which AWS has hard limits. They are IAM policies, user data, tags, and the number of
-instances in a capacity block.
+"""Parts of an EKS stack that AWS limits: IAM policies, user data, tags, and the number of instances in a capacity
+block.
 
 ARNs that are known only at deployment are counted with the longest possible names.
 """
@@ -94,7 +94,7 @@ def block_sizes(pools: Sequence[PoolPlan]) -> Iterator[Document]:
             place=f"{last[reservation].path}.count.{'max' if count.max > count.desired else 'desired'}",
             what=f"a capacity block ({reservation})",
             size=size,
-            fix="lower it, or use a pool for each block",
+            fix="write a lower number, or use a pool for each block",
         )
 
 

@@ -60,16 +60,16 @@ def required_addons(plan: EksClusterPlan) -> Mapping[str, str]:
     """Return the add-ons that an existing cluster needs, with the reason for each. Their software may also be
     installed by other means, such as Helm.
     """
-    of_cni = ["it or another network plugin of the cluster's owner must enforce NetworkPolicies of teams"]
+    of_cni = ["the VPC CNI or another network plugin must enforce NetworkPolicies of teams"]
     if plan.minimum_vpc_cni is not None:
         of_cni.append(f"EFA-only interfaces need {plan.minimum_vpc_cni} or newer")
     wanted = {VPC_CNI: "; ".join(of_cni)}
     controllers = {"Karpenter": plan.karpenter, "Cluster Autoscaler": plan.cluster_autoscaler}
     needs: list[str] = []
     if served := [title for title, installed in controllers.items() if installed is not None]:
-        needs.append(f"without credentials from it {' and '.join(served)} cannot start")
+        needs.append(f"{' and '.join(served)} cannot start without credentials from this add-on")
     if plan.identities:
-        needs.append(f"pods of {', '.join(plan.identities)} have no identity without it")
+        needs.append(f"pods of {', '.join(plan.identities)} have no identity without this add-on")
     if needs:
         wanted[AGENT] = "; ".join(needs)
     return wanted
@@ -102,7 +102,7 @@ def check_looked_up(found: ExistingEksFacts, plan: EksClusterPlan) -> list[Probl
     if least is not None and found.vpc_cni is not None and _numbers(found.vpc_cni) < _numbers(least):
         problems.at("name").add(
             f"{plan.name!r} with VPC CNI {found.vpc_cni}",
-            f"VPC CNI {least} or newer: older versions use EFA-only interfaces as their own",
+            f"VPC CNI {least} or newer: older versions manage EFA-only interfaces like their own interfaces",
             "update the add-on vpc-cni, one minor version at a time",
         )
     for zone in plan.zones:

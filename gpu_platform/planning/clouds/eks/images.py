@@ -52,9 +52,9 @@ def rolled_image(field: str, release: str | None) -> str:
     if release is None:
         return f"{_NEWEST}, whose kernel, container runtime and, on GPU nodes, driver may be newer"
     return (
-        f"{_NEWEST}, and not {release}: the AWS provider sends {field} only when it changes. In the same edit set "
-        f"{field} to the release that they must get, or afterwards to the release that "
-        "`aws eks describe-nodegroup` prints: EKS accepts no older release"
+        f"{_NEWEST}, and not {release}: the AWS provider sends {field} only when it changes. In the same edit "
+        f"set {field} to the release that the nodes must get, or afterwards to the release that `aws eks "
+        "describe-nodegroup` prints: EKS accepts no older release"
     )
 
 
@@ -245,7 +245,7 @@ def _check_bypass(pool: Pool, release: str, here: Problems) -> None:
 def _first_if_older(family: str, release: str, firsts: Mapping[str, str]) -> str | None:
     """Return the family's release from `firsts` if `release` is older than this release.
 
-    Return None if it is not older, or if one of the two is not known.
+    Return None if `release` is not older, or if either release is not known.
     """
     first = firsts.get(family)
     if first is None:
@@ -280,7 +280,7 @@ def _check_cache(pool: Pool, machine: MachineType, here: Problems) -> None:
     if pool.image.fast_pull:
         here.add(
             "a snapshot with fast_pull",
-            "only one of them: Bottlerocket deletes images of another snapshotter when it starts",
+            "either a snapshot or fast_pull: Bottlerocket deletes images of another snapshotter when it starts",
             "remove fast_pull, or cache",
         )
 

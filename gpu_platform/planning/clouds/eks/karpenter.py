@@ -157,8 +157,8 @@ def _node_pool(
     spec: dict[str, Any] = {
         "template": {
             "metadata": {"labels": dict(labels)},
-            # Karpenter waits until a node advertises the GPUs and EFA interfaces that the pods request. It knows
-            # that pods need not tolerate startup taints.
+            # Karpenter waits until a node advertises the GPUs and EFA interfaces that the pods request.
+            # Pods need not tolerate startup taints: Karpenter ignores them when it plans nodes.
             "spec": {
                 "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": pool.name},
                 "taints": _taints(requirements.taints),

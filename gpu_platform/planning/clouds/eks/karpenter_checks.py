@@ -26,7 +26,9 @@ def managed_instead(pool: Pool) -> str:
 
 
 def check_karpenter_pool(pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
-    """Record problems for settings of a pool that Karpenter does not support. `check_eks_pool` checks the rest."""
+    """Record problems for settings of a pool that Karpenter does not support. `check_eks_pool` checks all other
+    settings.
+    """
     if catalog.nvlink_domain(machine) is not None:
         problems.at("provisioner").add(
             f"'karpenter' on {machine.name}",
@@ -101,7 +103,7 @@ def _check_sharing(pool: Pool, here: Problems) -> None:
 def _check_primary_interface(pool: Pool, machine: MachineType, family: AwsFamily, here: Problems) -> None:
     if not uses_efa(pool, machine) or layout_of(pool, family) == "ena-and-efa":
         return
-    plain = "the primary interface of an EC2NodeClass is plain"
+    plain = "an EC2NodeClass has no EFA on the primary interface"
     if takes_plain_primary(family):
         here.at("layout").add(
             "'efa-primary' with Karpenter", f"ena-and-efa: {plain}", f"remove layout, or {managed_instead(pool)}"
@@ -109,7 +111,7 @@ def _check_primary_interface(pool: Pool, machine: MachineType, family: AwsFamily
     else:
         here.at("rdma").add(
             f"EFA on {machine.name}, whose card 0 supports it only on the primary interface",
-            f"no EFA there with Karpenter: {plain}",
+            f"no EFA on this machine type with Karpenter: {plain}",
             f"write rdma: false, or {managed_instead(pool)}",
         )
 
@@ -128,8 +130,8 @@ def _check_not_per_pool(pool: Pool, problems: Problems) -> None:
     if pool.repair:
         problems.at("repair").add(
             "true with Karpenter",
-            "false: repair is an alpha feature of the whole controller, which deletes nodes without draining them "
-            "and stops if more than a fifth of a pool is broken",
+            "false: repair is an alpha feature of the whole controller; it deletes nodes without draining "
+            "them, and stops if more than a fifth of a pool is broken",
             f"remove repair, or {managed_instead(pool)}",
         )
     if "upgrade" in pool.model_fields_set:
@@ -180,5 +182,5 @@ def _check_limits(pool: Pool, machine: MachineType, catalog: Catalog, here: Prob
             here.at(resource).add(
                 limit,
                 f"at most {largest}: the resources that {most} nodes may have, as in count.max",
-                f"write {largest}, raise count.max, or leave it out",
+                f"write {largest}, raise count.max, or remove the limit",
             )

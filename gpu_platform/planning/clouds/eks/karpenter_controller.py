@@ -110,7 +110,7 @@ def controller_policy(
     """Return the IAM policy of the controller.
 
     It allows creating, tagging and deleting EC2 instances of this cluster, and reading prices. `disk_keys` are
-    ARNs of the keys, or of aliases of the keys, that encrypt volumes.
+    ARNs of the keys that encrypt volumes, or of aliases of these keys.
     """
     partition, account = node_role_arn.split(":")[1], node_role_arn.split(":")[4]
     ours = f"kubernetes.io/cluster/{cluster}"

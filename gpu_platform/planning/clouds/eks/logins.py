@@ -15,7 +15,7 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.cluster import EksCluster
 from gpu_platform.stack.eks_access import Login, Oidc
 
-_SESSION = "{{SessionName"  # EKS also knows {{SessionNameRaw}}
+_SESSION = "{{SessionName"  # EKS also accepts {{SessionNameRaw}}
 
 
 def check_logins(cluster: EksCluster, problems: Problems) -> None:
@@ -93,8 +93,8 @@ def _logs_in(login: Login, member: str) -> bool:
 def login_notes(cluster: EksCluster, team: str, members: Sequence[str]) -> tuple[Decision, ...]:
     """Return a warning about a team's members if no login has their user name or group.
 
-    The owner of an existing cluster may have added access entries that planning does not know, so there is no
-    warning in this case.
+    The owner of an existing cluster may have added access entries that the stack file does not contain, so there
+    is no warning in this case.
     """
     unreachable = list(_unreachable(members, cluster.logins, cluster.oidc)) if cluster.create is not None else []
     if not unreachable:

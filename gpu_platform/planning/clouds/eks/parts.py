@@ -26,10 +26,10 @@ _LAYOUTS: Final = "1.11.0"
 # Karpenter docs, NodeClasses, spec.instanceProfile, and getting started, "Private clusters"; IAM user guide,
 # "Create a VPC endpoint for IAM". Read 2026-11-29.
 _NEEDS_IAM: Final = (
-    "its pods must reach the IAM API, to create the instance profile of its nodes: a VPC can have an "
-    "endpoint for it only in the Region of IAM's control plane (us-east-1 for commercial Regions). Without a "
-    "route to the internet or to such an endpoint no node class becomes ready, and `up` waits until it times out; "
-    "pools with provisioner: managed do not need it"
+    "its pods must reach the IAM API, because they create the instance profile of nodes: a VPC can have an IAM "
+    "endpoint only in the Region of IAM's control plane (us-east-1 for commercial Regions). Without a route to "
+    "the internet or to this endpoint, no node class becomes ready, and `up` times out; pools with "
+    "provisioner: managed need no such route"
 )
 
 
@@ -59,7 +59,7 @@ def check_parts(cluster: EksCluster, problems: Problems) -> None:
             f"{parts.karpenter_node_role!r}, the role of cluster.iam.node_role",
             "a separate role: EKS deletes the access entry of a role with the last node group that uses it, and "
             "Karpenter's nodes could no longer join",
-            "write another role, or remove one of the two",
+            "write another role, or remove one of the two fields",
         )
 
 
@@ -83,7 +83,7 @@ def plan_parts(
                 kind="Deployment",
                 label="karpenter",
                 image="karpenter/controller",
-                alone="two would create and delete nodes for the same pods, and share the CRDs",
+                alone="two controllers would create and delete nodes for the same pods, and share the CRDs",
                 least=_least(karpenter),
             )
         )
@@ -96,7 +96,7 @@ def plan_parts(
                 kind="Deployment",
                 label="aws-cluster-autoscaler",
                 image="cluster-autoscaler",
-                alone="two would add and remove nodes of the same groups",
+                alone="two autoscalers would add and remove nodes of the same groups",
             )
         )
     if efa:
@@ -108,7 +108,7 @@ def plan_parts(
                 kind="DaemonSet",
                 label="aws-efa-k8s-device-plugin",
                 image="aws-efa-k8s-device-plugin",
-                alone="two would register the same resource with the kubelet",
+                alone="two device plugins would register the same resource with the kubelet",
             )
         )
     if dranet:
@@ -120,7 +120,7 @@ def plan_parts(
                 kind="DaemonSet",
                 label="aws-dranet",
                 image="eks/dranet",
-                alone="two would publish the same interfaces",
+                alone="two drivers would publish the same interfaces",
             )
         )
     return tuple(found)
@@ -179,8 +179,8 @@ def _needs(cluster: EksCluster, part: PartPlan, karpenter: Sequence[KarpenterPoo
         yield "it must run on nodes with the label vpc.amazonaws.com/efa.present and tolerate their taints"
     elif part.name == "cluster_autoscaler":
         yield (
-            "it finds the node groups by the tags that EKS sets, and must discover them by "
-            f"k8s.io/cluster-autoscaler/enabled and k8s.io/cluster-autoscaler/{cluster.name}"
+            "it must discover the node groups by k8s.io/cluster-autoscaler/enabled and "
+            f"k8s.io/cluster-autoscaler/{cluster.name}, the tags that EKS sets"
         )
         yield (
             "its IAM policy must allow eks:DescribeNodegroup, to read the labels and taints of a pool "

@@ -1,7 +1,7 @@
 """Plan zones and cluster placement groups of EKS nodes.
 
 Sources: EC2 user guide, placement groups, Capacity Blocks and Capacity Reservations in placement groups;
-eksctl-io/eksctl#7949 and terraform-aws-eks#3730 (a separate group in front of a reservation); read 2026-11-21.
+eksctl-io/eksctl#7949 and terraform-aws-eks#3730 (a reservation used with a separate group); read 2026-11-21.
 """
 
 from __future__ import annotations
@@ -148,8 +148,8 @@ def _check_with_reservation(group: str | None, capacity: Reservation, here: Prob
     elif capacity.placement_group is None:
         here.at("type").add(
             "'cluster' with a reservation that names no group",
-            "no group, or the reservation's own: another group in front of a reservation reduced 16 reserved "
-            "nodes to 11 (eksctl-io/eksctl#7949)",
+            "no group, or the reservation's own group: a separate group reduced 16 reserved nodes to 11 "
+            "(eksctl-io/eksctl#7949)",
             "remove placement; name the group of the reservation, if any, in capacity.placement_group",
         )
 
@@ -187,7 +187,10 @@ def check_shared_groups(
         if zone != its_zone:
             problems.at(f"pools[{index}].{field}").add(
                 f"{group!r} in {zone}",
-                f"{its_zone}, where pools[{other}] uses it, because a cluster placement group cannot span zones",
+                (
+                    f"{its_zone}, where pools[{other}] uses the group, because a cluster placement group cannot "
+                    "span zones"
+                ),
                 "name another group, or correct the zone",
             )
 

@@ -44,9 +44,7 @@ class NodeGroupPlan:
 
     @property
     def scheduled_window(self) -> CapacityWindow | None:
-        """Capacity block at whose start a scheduled action starts the nodes. None if the group is created with its
-        nodes.
-        """
+        """Capacity block whose nodes a scheduled action starts. None if the group is created with its nodes."""
         return self.block.window if self.block is not None and self.block.start is not None else None
 
     @property

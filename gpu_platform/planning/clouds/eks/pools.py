@@ -54,7 +54,7 @@ _LABEL_DOMAIN = "amazonaws.com"
 OWN_IMAGE = "CUSTOM"  # the only AMI type that EKS accepts with an image in the launch template
 _MAX_TAINTS = 50  # limit of the EKS API for a node group
 _LONGEST_KEY = 63  # maximum length of a label or taint key of a node group, including its domain
-_OWN_TAINTS = _MAX_TAINTS - 2  # the other two are the GPU taint and the startup taint of `gate_nodes`
+_OWN_TAINTS = _MAX_TAINTS - 2  # two taints remain for the GPU taint and the startup taint of `gate_nodes`
 
 
 def check_eks_pool(
@@ -87,7 +87,7 @@ def _check_node_group(pool: Pool, machine: MachineType, problems: Problems) -> N
     if pool.karpenter is not None:
         problems.at("karpenter").add(
             "karpenter with provisioner managed",
-            "karpenter only with provisioner karpenter: a node group has its own size",
+            "karpenter only with provisioner karpenter: a node group does not use these settings",
             "write provisioner: karpenter, or remove karpenter",
         )
     if pool.count.maximum == 0:

@@ -76,7 +76,7 @@ def _image(machine: MachineType, plan: EksPoolPlan) -> _Line:
         "image",
         plan.ami_type,
         f"EKS's image for {whom}, at its newest release when the pool is created, and again at each change that "
-        "rolls the nodes; to patch them set image.release to a newer release",
+        "rolls the nodes; to patch the nodes, set image.release to a newer release",
     )
 
 
@@ -103,7 +103,7 @@ def _who_scales(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> str:
         owner = (
             "the autoscaler of the cluster's owner may add nodes"
             if plan.group_tags
-            else "no autoscaler changes it"
+            else "no autoscaler changes this number"
         )
         who = " or ".join(dict.fromkeys(_who_drains(block) for block in plan.blocks))
         return f"{who}, at the end of the block, sets the number of nodes, and {owner}"
@@ -140,7 +140,7 @@ def _rebalanced(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> Iterator[
     yield (
         "warning: zones" if long else "zones",
         f"{', '.join(plan.zones) or 'the zones of the cluster when the pool is created'}: EC2 Auto Scaling may "
-        "end nodes that run pods, to have as many nodes in each zone",
+        "end nodes that run pods, to have the same number of nodes in each zone",
         why,
     )
 
@@ -160,8 +160,8 @@ def _growing_block(plan: EksPoolPlan) -> Iterator[_Line]:
             "warning: autoscaler",
             "the autoscaler of the cluster's owner adds nodes for pending pods, even before the block begins and "
             "after EKS has drained it",
-            "EKS tags the Auto Scaling group for it: let it discover groups by a tag that only the owner's groups "
-            "have",
+            "EKS sets the autoscaler's tags on the Auto Scaling group: let the autoscaler discover groups by a "
+            "tag that only the owner's groups have",
         )
 
 
@@ -171,9 +171,9 @@ def _late_gpus(pool: Pool, plan: EksPoolPlan) -> Iterator[_Line]:
         yield (
             "warning: autoscaler",
             f"may add up to {plan.max_size} nodes for one pending pod",
-            "it waits only for nvidia.com/gpu on a new node, but these nodes offer GPUs under other names; "
-            "unused nodes are removed again"
-            + (". strategy: single keeps that name" if isinstance(pool.sharing, Mig) else ""),
+            "the autoscaler waits only for nvidia.com/gpu on a new node, but these nodes offer GPUs under "
+            "other names; unused nodes are removed again"
+            + (". strategy: single keeps the name nvidia.com/gpu" if isinstance(pool.sharing, Mig) else ""),
         )
 
 

@@ -37,9 +37,12 @@ def explain_software(pool: Pool, software: NodeSoftware) -> str:
         case "dra":
             return "mode dra: the DRA driver publishes the GPUs, and the toolkit of the image is set up for CDI"
         case "image":
-            return f"{family} has all three; no operand of the operator runs there, so there is no DCGM exporter"
+            return (
+                f"{family} contains all three components; no operand of the operator runs on these nodes, so "
+                "there is no DCGM exporter"
+            )
         case _:
-            return f"{family} has driver and toolkit, but no device plugin"
+            return f"{family} contains the driver and the toolkit, but no device plugin"
 
 
 def check_software(

@@ -74,7 +74,7 @@ class EksStorage:
     """Drivers, file systems and access that the storage classes of an EKS cluster need.
 
     `drivers` are the add-ons of a created cluster. `file_systems` are the EFS file systems that the program
-    creates. `lustre` contains the zone of the file systems of each Lustre class.
+    creates. `lustre` maps each Lustre class to the zone of its file systems.
     """
 
     kind: Literal["eks"] = "eks"
@@ -142,7 +142,9 @@ def _check_lustre(one: LustreStorage, cluster: EksCluster, pools: Sequence[Pool]
         here.at("zone").add(
             f"{one.zone!r}",
             f"a zone of the cluster's network: {', '.join(possible) or 'name zones in the pools'}",
-            "take one of them" if cluster.create is None else "take one of them, or add it to create.zones",
+            "write one of these zones"
+            if cluster.create is None
+            else "write one of these zones, or add the zone to create.zones",
         )
 
 
@@ -408,8 +410,8 @@ def _lustre_statements(partition: str, region: str, stack: str) -> tuple[Mapping
 
     FSx also requires `TagResource` if tags are set at creation, and has no condition key that distinguishes this
     from later tagging (Service Authorization Reference, Amazon FSx; FSx guides, "Using tags"; read 2026-11-25).
-    The condition excludes a file system that another stack has tagged, and allows a file system without a tag, as
-    at creation.
+    The condition excludes file systems that another stack has tagged. It allows file systems without a tag, such
+    as new file systems.
     """
     file_systems = f"arn:{partition}:fsx:{region}:*:file-system/*"
     requested = {f"aws:RequestTag/{names.STACK_LABEL}": stack}

@@ -1,8 +1,8 @@
 """Write the user data of EKS nodes. AL2023 reads a NodeConfig, and Bottlerocket reads settings in TOML.
 
 nodeadm has no field for kernel parameters. On AL2023, nodeadm-run.service starts the kubelet after
-cloud-final.service. The latter runs scripts and the cloud-config, and the kubelet starts even if they fail; read
-2026-11-25.
+cloud-final.service. cloud-final.service runs scripts and the cloud-config. The kubelet starts even if they fail;
+read 2026-11-25.
 
 Sources: awslabs/amazon-eks-ami, nodeadm's API, examples and kubelet defaults, 2026-07-23; bottlerocket.dev 1.54,
 settings reference (kubernetes, kubelet-device-plugins, bootstrap-commands, container-runtime,
@@ -44,9 +44,7 @@ _PARALLEL_PULL = {
         "max-concurrent-unpacks-per-image": 12,
     },
 }
-_EFA_HUGE_PAGES = (
-    "5128"  # pages of 2 MiB; AL2023 has the EFA installer, which reserves as many, but Bottlerocket does not
-)
+_EFA_HUGE_PAGES = "5128"  # pages of 2 MiB; the EFA installer of AL2023 reserves as many, but Bottlerocket does not
 
 
 def user_data(

@@ -175,5 +175,5 @@ def test_owners_autoscaler_may_add_nodes_to_a_block() -> None:
     assert "the autoscaler of the cluster's owner may add nodes" in said["size"].why
     assert "even before the block begins" in said["warning: autoscaler"].chosen
     _, said = plan_and_decisions(capacity=single(), count={"desired": 4})
-    assert "no autoscaler changes it" in said["size"].why
+    assert "no autoscaler changes this number" in said["size"].why
     assert "warning: autoscaler" not in said

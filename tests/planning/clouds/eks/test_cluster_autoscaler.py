@@ -61,7 +61,7 @@ def test_a_capacity_block_is_not_scaled() -> None:
     plan, said = plan_and_decisions(capacity=BLOCK, count=count)
     assert plan.cloud is not None
     assert not node_group(capacity=BLOCK, count=count).group_tags
-    assert "no autoscaler changes it" in said["size"].why
+    assert "no autoscaler changes this number" in said["size"].why
 
 
 def test_a_pool_with_dra_is_scaled_by_a_person() -> None:
@@ -231,7 +231,7 @@ def test_it_runs_beside_the_pools_and_never_on_a_node_that_it_may_remove() -> No
 
 def test_on_an_existing_cluster_it_needs_the_pod_identity_agent() -> None:
     why = required_addons(cloud(stack_cluster(), SCALED))["eks-pod-identity-agent"]
-    assert why.startswith("without credentials from it Cluster Autoscaler cannot start")
+    assert why.startswith("Cluster Autoscaler cannot start without credentials from this add-on")
 
 
 def test_owners_autoscaler_is_unchanged_and_finds_groups_by_eks_tags() -> None:

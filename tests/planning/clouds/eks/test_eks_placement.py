@@ -238,7 +238,7 @@ def test_pools_of_two_zones_cannot_name_one_placement_group(
         plan_eks(first, {"name": "other", **second})
     [problem] = caught.value.problems
     assert problem.path == f"pools[1].{field}"
-    assert "where pools[0] uses it, because a cluster placement group cannot span zones" in problem.allowed
+    assert "where pools[0] uses the group, because a cluster placement group cannot span zones" in problem.allowed
 
 
 @pytest.mark.parametrize("zone", ["us-east-2a", "us-east-2b"])
