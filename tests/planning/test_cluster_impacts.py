@@ -364,7 +364,7 @@ def test_another_role_of_the_nodes_is_announced_for_the_system_nodes_too() -> No
 def test_policies_with_host_names_stay_in_a_gke_cluster_that_no_longer_needs_them() -> None:
     (found,) = impacts(plan_on_gke(fqdn_policies=True), plan_on_gke())
     assert found.effect is Effect.IN_PLACE
-    assert found.because.startswith("the cluster keeps them")
+    assert found.because.startswith("the cluster keeps these policies")
 
 
 def test_a_bucket_that_a_team_loses_cuts_access_and_deletes_nothing() -> None:

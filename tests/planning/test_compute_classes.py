@@ -193,7 +193,7 @@ def test_without_classes_the_expander_has_no_priorities() -> None:
         (
             stack(GKE, *[{"count": {"desired": 2}, "zones": ["us-central1-a"]}] * 3),
             "compute_classes[0].pools",
-            "none of which is autoscaled",
+            "without an autoscaled pool",
         ),
         (
             stack(EKS, {}, {"machine_type": "m7i.2xlarge", "workload": "general"}),

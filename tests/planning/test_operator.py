@@ -165,7 +165,7 @@ def test_every_taint_of_a_pool_is_printed_with_its_reason(make_plan: PlanMaker) 
         "kubernetes.io/arch=arm64:NoSchedule",
     ]
     assert found["own:NoSchedule"] == "the stack file sets it"
-    assert found["kubernetes.io/arch=arm64:NoSchedule"].startswith("GKE adds it")
+    assert found["kubernetes.io/arch=arm64:NoSchedule"].startswith("GKE adds this taint")
 
 
 @pytest.mark.parametrize("version", ["595", "595.91", "595.91.07"])

@@ -94,7 +94,7 @@ def test_a_pool_is_on_by_the_clock_of_its_time_zone_in_winter_and_in_summer(when
 
 
 def test_the_text_of_a_pool_that_is_off_has_its_next_start() -> None:
-    off = "its schedule keeps it off until {} (Europe/Berlin)"
+    off = "its schedule keeps the pool off until {} (Europe/Berlin)"
     assert schedule().off_text(at(EVENING)) == off.format("Thu 2026-11-26 07:00")
     assert schedule().off_text(at(WEEKEND)) == off.format("Mon 2026-11-30 07:00")
     assert schedule(days=("wed",)).starts_next(at(EVENING)) == at("2026-12-02T07:00:00+01:00")
@@ -288,7 +288,7 @@ def test_validation_expects_no_nodes_while_the_pool_is_off(when: str, least: int
     (pool,) = plan_eks(LAB).pools
     expected = expected_pool(pool, at(when))
     assert (expected.least, expected.most, expected.usual) == (least, 2, None)
-    assert expected.why.startswith("its schedule keeps it off") is (least == 0)
+    assert expected.why.startswith("its schedule keeps the pool off") is (least == 0)
 
 
 # -- cost -------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ _OPERATOR: Final = PartPlan(
     label="gpu-operator",
     image="nvidia/gpu-operator",
     objects=(("nvidia.com/v1", "ClusterPolicy"), ("nvidia.com/v1alpha1", "GPUCluster")),
-    alone="two would replace each other's drivers, labels and DaemonSets",
+    alone="two operators would replace each other's drivers, labels and DaemonSets",
 )
 # Software that may be installed without a GPU Operator. Operands of a GPU Operator are not reported, because the
 # operator owns them.
@@ -34,7 +34,7 @@ _OPERANDS: Final = (
         kind="DaemonSet",
         label="nvidia-device-plugin",
         image="k8s-device-plugin",
-        alone="two plugins register the same resource, and the kubelet keeps the last one",
+        alone="two device plugins register the same resource, and the kubelet keeps the last one",
         may_keep_off=True,
     ),
     PartPlan(
@@ -44,7 +44,7 @@ _OPERANDS: Final = (
         kind="Deployment",
         label="node-feature-discovery",
         image="node-feature-discovery",
-        alone="two would label the same nodes and share the CRDs",
+        alone="two installations would label the same nodes and share the CRDs",
     ),
     PartPlan(
         name="dcgm_exporter",
@@ -53,7 +53,7 @@ _OPERANDS: Final = (
         kind="DaemonSet",
         label="dcgm-exporter",
         image="dcgm-exporter",
-        alone="two would count the same GPUs twice",
+        alone="two exporters would count the same GPUs twice",
         may_keep_off=True,
     ),
 )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 SERVICE_ACCOUNT: Final = "team"
-"""Service account in a team's namespace whose pods have the team's identity.
+"""Name of a service account in the namespace of a team. Pods that use it have the team's identity.
 
 It is not `default`, so that a pod receives cloud credentials only if its manifest requests them.
 """

@@ -104,7 +104,7 @@ def _check_mig(sharing: Mig, device_plugin: Owner, machine: MachineType, gpu: Gp
     if device_plugin == "image" and gpu.model not in BOTTLEROCKET_MIG_MODELS:
         here.at("mode").add(
             f"'mig' on {gpu.product} ({machine.name}) with Bottlerocket",
-            "GPUs that its MIG manager supports: " + ", ".join(BOTTLEROCKET_MIG_MODELS),
+            "GPUs that Bottlerocket's MIG manager supports: " + ", ".join(BOTTLEROCKET_MIG_MODELS),
             "write image: {family: al2023}, so that the operator partitions the GPUs",
         )
     layout = sharing.layout or {}

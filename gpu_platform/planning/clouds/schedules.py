@@ -67,7 +67,9 @@ class SchedulePlan:
         """Return why the pool has no nodes at `now`, or an empty string if it has nodes."""
         if self.is_on(now):
             return ""
-        return f"its schedule keeps it off until {self.starts_next(now):%a %Y-%m-%d %H:%M} ({self.time_zone})"
+        return (
+            f"its schedule keeps the pool off until {self.starts_next(now):%a %Y-%m-%d %H:%M} ({self.time_zone})"
+        )
 
     def __str__(self) -> str:
         return f"{days_text(self.days)} {self.start} to {self.stop} ({self.time_zone})"

@@ -302,7 +302,7 @@ class AutoscalerPlan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FabricNics:
     """NICs for traffic between GPUs of several nodes. A node has at least `count` NICs of a kind that the node
-    agent knows.
+    agent recognises.
 
     `mtu` is the MTU of their network interfaces. It is None if it is not known, or if the NICs have no such
     interfaces, as with EFA.

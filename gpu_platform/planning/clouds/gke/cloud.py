@@ -289,9 +289,9 @@ def _system_rooms(cluster: CloudCluster | None, catalog: Catalog) -> Sequence[Ro
 
 def _operator_settings(pools: Sequence[PoolPlan]) -> OperatorSettings:
     """Return the operator's settings for GKE nodes."""
-    # The operator supports Container-Optimized OS, although it does not install the driver on it.
+    # The operator supports Container-Optimized OS, but does not install its driver.
     cos = any(pool.software.operands and pool.software.driver == "installer" for pool in pools)
-    why = "the rest of Container-Optimized OS is read-only or not executable"
+    why = "all other folders of Container-Optimized OS are read-only or not executable"
     decision = Decision(subject="operator", what="host paths", chosen=NVIDIA_DIR, why=why)
     return OperatorSettings(
         reboots_for_mig=True,

@@ -54,7 +54,7 @@ def node_pool_nodes(plan: GkePoolPlan, catalog: Catalog) -> CloudNodes:
 
 
 def _roll_limits(upgrade: UpgradeSettings | None) -> RollLimits:
-    """Return how GKE rolls the nodes. A blue-green upgrade replaces all of them together."""
+    """Return how GKE rolls the nodes. A blue-green upgrade replaces all nodes together."""
     if upgrade is None:
         return RollLimits(new_nodes_only=True)
     if upgrade.strategy == "BLUE_GREEN":
@@ -74,7 +74,7 @@ def _node_fabric(plan: GkePoolPlan) -> NodeFabric | None:
         name=plan.fabric,
         labels={**accelerator, names.INSTANCE_TYPE_LABEL: plan.machine_type},
         networks=tuple(
-            # The first RDMA network is the gVNIC network.
+            # With RDMA, the network at index 0 is the gVNIC network.
             f"rdma-{index - 1}" if plan.fabric == "rdma" else f"vpc{index + 1}"
             for index in range(plan.gpu_networks)
             if plan.fabric != "rdma" or index

@@ -26,8 +26,8 @@ def _of_create(cluster: GkeClusterPlan, create: CreateGkePlan) -> Iterator[Clust
         field="pools",
         values=("on",) if cluster.multi_networking else (),
         loss="in-place",
-        on_loss="no pool needs it any more, but the cluster keeps it",
-        on_gain="GKE enables it in the running cluster, for pools of A3 or newer",
+        on_loss="no pool needs multi-networking any more, but the cluster keeps it",
+        on_gain="GKE enables multi-networking in the running cluster, for pools of A3 or newer",
     )
     yield ClusterSetting(
         name="fqdn_policies",
@@ -35,8 +35,8 @@ def _of_create(cluster: GkeClusterPlan, create: CreateGkePlan) -> Iterator[Clust
         field="cluster.fqdn_policies",
         values=("on",) if cluster.fqdn_policies else (),
         loss="in-place",
-        on_loss="the cluster keeps them, because the provider would have to recreate the cluster",
-        on_gain="GKE enables them in the running cluster",
+        on_loss="the cluster keeps these policies, because the provider would have to recreate the cluster",
+        on_gain="GKE enables these policies in the running cluster",
     )
     replaced = "GKE replaces the system nodes one by one, and the controllers' pods move to other nodes"
     yield ClusterSetting(

@@ -1,9 +1,9 @@
 """Plan ComputeClasses, which set the order in which GKE's autoscaler adds nodes to node pools for the same pods.
 
 Manually created node pools belong to a class if they have its label and taint. GKE adds the toleration to pods
-that select the label. Each node pool has its own rule, because the node pools of one rule have no order. GKE does
-not create node pools itself, because they would have neither the driver nor the planned settings, and it does not
-move running pods.
+that select the label. Each node pool has its own rule, because the node pools of one rule have no order. GKE's
+automatic creation of node pools is off, because such node pools would lack the driver and the planned settings.
+GKE does not move running pods.
 
 Sources: GKE docs, "About custom ComputeClasses" (manual node pools, whenUnsatisfiable) and the ComputeClass CRD
 (priorities, nodePoolAutoCreation, activeMigration); google/skills, gke-compute-classes; read 2026-11-23.
@@ -49,7 +49,7 @@ def check_compute_class(compute_class: ComputeClass, pools: Sequence[Pool], prob
             f"{name!r}",
             f"a name other than {_DEFAULT!r}, which is for pods that select no class, and without GKE's own "
             "prefixes: " + ", ".join(f"{one}*" for one in _RESERVED),
-            "name it after the GPU",
+            "name the class after the GPU",
         )
     for pool in pools:
         if isinstance(pool.capacity, FlexStart) and pool.capacity.queued:
@@ -60,7 +60,7 @@ def check_compute_class(compute_class: ComputeClass, pools: Sequence[Pool], prob
             )
     if pools and not any(pool.count.is_range or isinstance(pool.capacity, FlexStart) for pool in pools):
         problems.at("pools").add(
-            f"{', '.join(pool.name for pool in pools)}, none of which is autoscaled",
+            f"{', '.join(pool.name for pool in pools)}, without an autoscaled pool",
             "at least one pool whose count has a range, because the order applies when nodes are added",
             "write count: {min: 0, desired: 0, max: N} in one of the pools",
         )

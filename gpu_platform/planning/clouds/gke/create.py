@@ -350,7 +350,7 @@ def _existing_vpc(cluster: GkeCluster, vpc: ExistingVpc | None) -> ExistingVpcPl
 
 
 def _late_exclusions(create: CreateGke, support_end: date | None, subject: str) -> Iterator[Decision]:
-    """Yield a warning for each exclusion of minor upgrades that ends after support for the minor version.
+    """Yield a warning for each exclusion of minor upgrades that ends after the support for the minor version ends.
 
     Google's support dates are estimates, and the date for the Extended channel is not known. Source:
     GoogleCloudPlatform/magic-modules#12569 (validation on maintenance exclusions); read 2026-11-29.
@@ -363,8 +363,9 @@ def _late_exclusions(create: CreateGke, support_end: date | None, subject: str) 
                 subject=subject,
                 what=f"warning: exclusion {one.name}",
                 chosen=f"until {_utc(one.end)}",
-                why="GKE refuses an end after support for the minor version ends, which Google estimates for "
-                f"{support_end}: write end: {support_end}T00:00:00Z, or release_channel: extended",
+                why="GKE refuses an exclusion that ends after the support for the minor version, and Google "
+                f"expects this support to end on {support_end}: write end: {support_end}T00:00:00Z, or "
+                "release_channel: extended",
             )
 
 
@@ -373,9 +374,9 @@ def _plan_exclusions(
 ) -> Decided[tuple[MaintenanceExclusion, ...]]:
     """Return the maintenance exclusions of a new cluster.
 
-    If the stack file declares none, a cluster with A3 or newer pools has an exclusion until the end of support. It
-    keeps the version of the control plane close to the version of these pools' nodes. Those nodes have separate
-    exclusions from upgrades.
+    If the stack file declares none, a cluster with A3 or newer pools has an exclusion until the end of support.
+    This exclusion keeps the version of the control plane close to the version of these pools' nodes. The nodes
+    have separate exclusions from upgrades.
     """
     if maintenance.exclusions:
         declared = tuple(

@@ -49,7 +49,7 @@ def check_host_egress(cluster: GkeCluster, problems: Problems) -> None:
         problems.add(
             "a host name without cluster.fqdn_policies",
             "fqdn only with cluster.fqdn_policies in the environment",
-            "write fqdn_policies: true there, or cidr or internet here",
+            "write fqdn_policies: true in cluster of the environment, or write cidr or internet instead of fqdn",
         )
 
 
@@ -63,7 +63,7 @@ def check_api_egress(cluster: GkeCluster, problems: Problems) -> None:
         problems.add(
             "cloud-apis without cluster.create.private_apis",
             "cloud-apis only if the names of Google's APIs resolve to dedicated addresses",
-            "write private_apis: true in cluster.create of the environment, or internet here",
+            "write private_apis: true in cluster.create of the environment, or write internet instead",
         )
 
 
@@ -71,5 +71,5 @@ def api_egress_note(cluster: GkeCluster) -> str:
     """Return who makes the names of Google's APIs resolve to their dedicated addresses."""
     create = cluster.create
     if create is not None and create.private_apis:
-        return "cluster.create.private_apis resolves *.googleapis.com to them"
-    return "the owner of the VPC must resolve *.googleapis.com to them in a private DNS zone"
+        return "cluster.create.private_apis resolves *.googleapis.com to these addresses"
+    return "the owner of the VPC must resolve *.googleapis.com to these addresses in a private DNS zone"

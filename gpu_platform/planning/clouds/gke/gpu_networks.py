@@ -1,7 +1,7 @@
 """Plan the networks between GPUs, one for each GPU NIC of a node.
 
-GPUDirect-TCPX (A3 High) and -TCPXO (A3 Mega) need a separate VPC for each NIC. RDMA (A3 Ultra and newer) needs an
-additional VPC for gVNIC, and one VPC with a network profile for RDMA over converged Ethernet, which has a subnet
+GPUDirect-TCPX (A3 High) and -TCPXO (A3 Mega) need a separate VPC for each NIC. RDMA (A3 Ultra and newer) needs two
+additional VPCs. One is for gVNIC. The other has a network profile for RDMA over converged Ethernet, and a subnet
 for each NIC. The Kubernetes networks have the same names as in Google's examples, so that the examples run
 unchanged.
 
@@ -94,8 +94,8 @@ def check_gpu_networks(
         names = _named([pool for pool, _ in joining])
         problems.add(
             f"GPU networks for {names} together with the network profile for {_named(claimed)}",
-            "only one of them in a cluster, because GKE's DRA driver for networks and Networks of type Device "
-            "would manage the same NICs",
+            "either GPU networks or the network profile in a cluster, because GKE's DRA driver for networks "
+            "and Networks of type Device would manage the same NICs",
             "write via: profile for all of the pools"
             if len(over_rdma) == len(joining)
             else f"give {names} network: {{rdma: false}}, or create a separate environment for them",
@@ -105,7 +105,7 @@ def check_gpu_networks(
         problems.add(
             f"pools {_named(over_rdma)} with RDMA networks in "
             + (", ".join(sorted(zones)) or "no declared zones"),
-            "one zone for all of them, because a RoCE network profile belongs to a zone",
+            "one zone for all of these pools, because a RoCE network profile belongs to a zone",
             "write the same single zone in each pool, or give the pools network: {via: profile}",
         )
 
@@ -126,7 +126,7 @@ def _check_range(cluster: GkeCluster, subnets: int, problems: Problems) -> None:
     if subnets > possible:
         problems.add(
             f"{cluster.gpu_networks_cidr}, which has {possible} ranges of /{SUBNET_PREFIX}",
-            f"{subnets} of these ranges, one for each network of a node",
+            f"{subnets} such ranges, one for each network of a node",
             f"take a /{SUBNET_PREFIX - (subnets - 1).bit_length()} or larger",
         )
 

@@ -92,7 +92,7 @@ def check_identity(identity: TeamIdentity, cluster: GkeCluster, here: Problems) 
         here.at("google_service_account").add(
             f"{account!r}, which nodes or `up` use",
             "a separate service account for the team",
-            "create one for the team, or set `buckets`",
+            "create an account for the team, or set `buckets`",
         )
 
 
@@ -152,5 +152,5 @@ def _decisions(team: str, identity: TeamIdentity, cluster: GkeCluster) -> Iterat
             subject=f"team {team}",
             what="buckets with a prefix",
             chosen="uniform bucket-level access",
-            why="IAM conditions need it; the owner of the bucket must enable it",
+            why="IAM conditions require this setting; the owner of the bucket must enable it",
         )

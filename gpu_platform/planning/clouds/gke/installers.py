@@ -289,7 +289,7 @@ def _node_pod(pools: Sequence[_Pool], volumes: Mapping[str, str]) -> dict[str, A
                 }
             }
         },
-        # Tolerates every taint of the pools, and the taints that GKE adds (Arm, queued provisioning).
+        # The pods tolerate every taint of the pools, and the taints that GKE adds (Arm, queued provisioning).
         "tolerations": [{"operator": "Exists"}],
         "volumes": [
             {"name": name, "hostPath": {"path": path, "type": _PATH_TYPES.get(path, "DirectoryOrCreate")}}

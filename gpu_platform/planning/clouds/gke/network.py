@@ -27,12 +27,17 @@ def check_network(
         if pool.network.rdma:
             here.at("rdma").add(
                 f"true on {machine.name}",
-                "false, because it has no GPU NICs; machines with eight GPUs have them from a3-highgpu-8g on",
+                (
+                    "false, because the machine type has no GPU NICs; machine types with eight GPUs have GPU "
+                    "NICs from a3-highgpu-8g on"
+                ),
                 "remove rdma, or use a machine type with GPU NICs",
             )
         if pool.network.via is not None:
             here.at("via").add(
-                f"{pool.network.via!r} on {machine.name}", "no via, because it has no GPU NICs", "remove via"
+                f"{pool.network.via!r} on {machine.name}",
+                "no via, because the machine type has no GPU NICs",
+                "remove via",
             )
         return
     if pool.network.via is not None and pool.network.rdma is False:

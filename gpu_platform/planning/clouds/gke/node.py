@@ -125,11 +125,12 @@ def added_taints(pool: Pool, machine: MachineType) -> Mapping[Taint, str]:
     if isinstance(pool.capacity, FlexStart) and pool.capacity.queued:
         queued = Taint(key=QUEUED_KEY, value="true", effect="NoSchedule")
         added[queued] = (
-            "GKE adds it to nodes with queued provisioning, so that only pods of a ProvisioningRequest run there"
+            "GKE adds this taint to nodes with queued provisioning, so that only pods of a "
+            "ProvisioningRequest run there"
         )
     if machine.arch == "arm64":
         arm = Taint(key="kubernetes.io/arch", value="arm64", effect="NoSchedule")
-        added[arm] = "GKE adds it to Arm nodes, which cannot run images for other architectures"
+        added[arm] = "GKE adds this taint to Arm nodes, which cannot run images for other architectures"
     return added
 
 
@@ -143,7 +144,7 @@ def check_node(pool: Pool, machine: MachineType, catalog: Catalog, problems: Pro
     if not pool.local_nvme and machine.local_nvme_gb:
         problems.at("local_nvme").add(
             f"false on {machine.name}",
-            f"true: its {local_ssd_count(machine)} local SSDs are part of the machine type and its price",
+            f"true: the {local_ssd_count(machine)} local SSDs are part of the machine type and its price",
             "remove local_nvme",
         )
 

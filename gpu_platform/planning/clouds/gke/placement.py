@@ -228,7 +228,7 @@ def check_upgrade(
         if compact or pool.capacity.type == "reservation":
             here.at("strategy").add(
                 f"'blue-green' with {held}",
-                "surge; a blue-green upgrade needs a second set of nodes, for which there is no capacity",
+                "surge; there is no capacity for the second set of nodes that a blue-green upgrade needs",
                 "remove strategy",
             )
         for name in ("max_surge", "max_unavailable"):

@@ -100,7 +100,7 @@ class UpgradeSettings:
     def surge(self, most: int) -> int:
         """Return how many nodes GKE adds while it rolls the pool.
 
-        `most` is the maximum number of nodes of the pool. A blue-green upgrade doubles it.
+        `most` is the maximum number of nodes of the pool. A blue-green upgrade doubles the number of nodes.
         """
         return most if self.strategy == "BLUE_GREEN" else self.max_surge or 0
 
@@ -142,7 +142,7 @@ class GkePoolPlan:
     node_locations: tuple[str, ...]
     """Zones of the nodes.
 
-    Placement and reservations need exactly one. An empty tuple means the cluster's zones.
+    Placement and reservations need exactly one zone. An empty tuple means the cluster's zones.
     """
     machine_type: str
     accelerator: Accelerator | None
@@ -159,7 +159,8 @@ class GkePoolPlan:
     reservation: ReservationAffinity
     placement: CompactPlacement | None
     upgrade: UpgradeSettings | None
-    """Upgrade settings, or None for GKE's short-lived upgrades. These do not change existing nodes."""
+    """Upgrade settings, or None for GKE's short-lived upgrades. Short-lived upgrades do not change existing nodes.
+    """
     local_ssd_count: int
     disk_type: str
     disk_size_gb: int
@@ -168,7 +169,7 @@ class GkePoolPlan:
     secure_boot: bool
     kubelet: GkeKubelet | None
     sysctls: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Kernel parameters. Only parameters that GKE allows to be set are possible."""
+    """Kernel parameters. GKE allows only some kernel parameters to be set."""
     huge_pages: int = 0
     """Number of 2 MiB huge pages that nodes reserve."""
     kubelet_limits: KubeletLimits | None = None
@@ -249,7 +250,7 @@ class MaintenanceExclusion:
 class ComputeClassPlan:
     """A ComputeClass (cloud.google.com/v1).
 
-    `pools` are the pool names in order. `spec` does not contain the priorities.
+    `pools` are the pool names in the order of preference. `spec` does not contain the priorities.
     """
 
     name: str

@@ -98,7 +98,7 @@ def plan_gke_pool(
         disk_type=disk_type(pool, machine, catalog),
         disk_size_gb=pool.disk.size_gb,
         kms_key=pool.disk.kms_key,
-        # GPUDirect needs gVNIC, and every machine type in the catalogue supports it.
+        # GPUDirect needs gVNIC, and every machine type in the catalogue supports gVNIC.
         gvnic=True,
         secure_boot=secure_boot(pool, machine),
         kubelet=kubelet_config(requirements.kubelet),
@@ -159,7 +159,7 @@ def _excludes_upgrades(pool: Pool, machine: MachineType, cluster: GkeCluster, ca
 
 def _why_no_gpu_nics(pool: Pool, machine: MachineType) -> str:
     if machine.rdma_interfaces == 0:
-        return "the machine type has none"
+        return "the machine type has no GPU NICs"
     return "the stack file sets it" if pool.network.rdma is False else f"workload {pool.workload} needs none"
 
 
@@ -231,7 +231,7 @@ def _reasons(
         yield (
             "ephemeral storage",
             f"{counted(plan.local_ssd_count, 'local SSD')}",
-            "they are part of the machine type",
+            "these disks are part of the machine type",
         )
     yield (
         "secure boot",

@@ -47,7 +47,7 @@ def explain_software(pool: Pool, software: NodeSoftware) -> str:
                 "the stack file sets provider, so GKE shares the GPUs, and no operand of the operator runs there"
             )
         case _, "operator":
-            return f"{family} contains none of the three, and GKE's versions of them are disabled"
+            return f"{family} contains none of these components, and GKE's own components are disabled"
         case _:
             return (
                 f"the platform's own installer installs the driver on {family}; "
@@ -105,13 +105,13 @@ def _check_owners(pool: Pool, image: NodeImage, operator: Operator, problems: Pr
     if operator.toolkit == "host":
         toolkit.add(
             f"'host' for pool {pool.name}",
-            "operator; no GKE image contains the toolkit, so it would be missing",
+            "operator; no GKE image contains the toolkit, so the toolkit would be missing",
             "remove toolkit",
         )
     if image.family == "ubuntu" and owner == "host":
         driver.add(
             f"'host' for pool {pool.name}, whose ubuntu image has no driver",
-            "operator; with the operator's device plugin GKE installs no driver, so it would be missing",
+            "operator; with the operator's device plugin GKE installs no driver, so the driver would be missing",
             f"remove owner, or write device_plugin: provider for {pool.name}",
         )
     if image.family != "ubuntu" and owner == "operator":

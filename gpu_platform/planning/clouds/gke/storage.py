@@ -85,9 +85,9 @@ _WITH_KEYS: Final = ("zonal", "enterprise")
 class GkeStorage:
     """Drivers and network access that the storage classes of a GKE cluster need.
 
-    `in_network` are the classes whose parameter `network` is the network of an existing cluster, which is looked
-    up. `private_access` is the name of the peering range in a created network that gives access to Managed Lustre.
-    `grants` are the teams' roles on buckets.
+    `in_network` are the classes whose parameter `network` is looked up, because it is the network of an existing
+    cluster. `private_access` is the name of the peering range for Managed Lustre in a created network. `grants`
+    are the teams' roles on buckets.
     """
 
     kind: Literal["gke"] = "gke"
@@ -357,8 +357,8 @@ def plan_gke_storage(
                     subject="storage",
                     what=f"warning: {name}",
                     chosen=f"no volume on nodes of {', '.join(others)}",
-                    why="the driver of Managed Lustre does not run there, so pods that mount the volume there "
-                    "never start",
+                    why="the Managed Lustre driver does not run on these nodes, so pods that mount the volume "
+                    "never start there",
                 )
             )
         if isinstance(one, TeamStorage):
@@ -558,7 +558,7 @@ def _warning(
             subject="storage",
             what=f"warning: {name}",
             chosen=f"{disk} on {', '.join(unable)}",
-            why="their nodes may be unable to attach it; declare a class with another disk type for them",
+            why="these nodes may be unable to attach the disk; declare a class with another disk type for them",
         )
 
 

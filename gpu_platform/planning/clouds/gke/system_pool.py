@@ -58,7 +58,7 @@ def check_system_nodes(create: CreateGke, catalog: Catalog, problems: Problems) 
     problems.at("system").at("machine_type").add(
         f"{name!r}",
         "a Compute Engine machine type from the catalogue with x86 CPUs and without GPUs",
-        f"write machine_type: {DEFAULT_TYPES[0]}, or remove it",
+        f"write machine_type: {DEFAULT_TYPES[0]}, or remove machine_type",
     )
 
 
@@ -98,7 +98,10 @@ def size_system_nodes(
         problems.at("system").add(
             f"at most {counted(most, 'node')} of {name}, with {room_text(system_room(name, catalog))} "
             "for controllers on each",
-            f"room for {requests_text(pods)}, the most {largest(pods)}; there is no room for {', '.join(lacking)}",
+            (
+                f"room for {requests_text(pods)}, most of it for {largest(pods)}; there is no room for "
+                f"{', '.join(lacking)}"
+            ),
             f"write machine_type: {sufficient}",
         )
     decision = Decision(

@@ -34,7 +34,7 @@ def check_window(window: WindowPlan | None, create: CreateGke | None, problems: 
     if own:
         problems.at("cluster.create.maintenance").at(own[0]).add(
             "a maintenance window in addition to changes.window",
-            "only one of them; changes.window is also the cluster's maintenance window",
+            "only changes.window, which is also the cluster's maintenance window",
             f"remove {', '.join(own)}; exclusions can stay",
         )
     length = timedelta(seconds=window.seconds) - _shift(window.time_zone)
@@ -44,8 +44,8 @@ def check_window(window: WindowPlan | None, create: CreateGke | None, problems: 
             common = f", but only {duration_text(length.total_seconds())} are open in both summer and winter"
         here.at("duration").add(
             f"{duration_text(window.seconds)}{common}",
-            "windows with at least 4 hours in common in summer and winter time; GKE's window is in UTC, and GKE "
-            "does not count shorter windows",
+            "windows with at least 4 hours that are open in both summer and winter; GKE's window is in UTC, "
+            "and GKE does not count shorter windows",
             f"write duration: {-(-int((_LEAST + _shift(window.time_zone)).total_seconds()) // 3600)}h",
         )
 

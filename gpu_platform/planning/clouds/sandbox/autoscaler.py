@@ -24,7 +24,8 @@ from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.stack.pool import Pool
 from gpu_platform.stack.sharing import Dra
 
-# Shorter than in a cloud, because simulated nodes start quickly and users wait to see that nodes are removed.
+# This time is shorter than in a cloud, because simulated nodes start quickly and users wait for the removal of
+# nodes.
 EMPTY_SECONDS: Final = 30
 _NODE_CLASS: Final = {"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass"}
 

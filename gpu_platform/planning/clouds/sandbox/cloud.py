@@ -99,7 +99,7 @@ def _login_commands(name: str, members: Sequence[str]) -> tuple[str, ...]:
     return (named, *as_member)
 
 
-# The default folder, so that the text is the same on every machine, whatever XDG_STATE_HOME is.
+# The program prints the default folder, so that the text is the same on every machine, whatever XDG_STATE_HOME is.
 _STATE: Final = "~/.local/state/gpu-platform/sandbox"
 
 

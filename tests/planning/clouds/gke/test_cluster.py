@@ -589,7 +589,7 @@ def test_rdma_networks_in_several_zones_are_refused(zones: list[str]) -> None:
         on("a3-ultragpu-8g", name, zones=where, count={"desired": 2}, network={"via": "networks"})
         for name, where in (("here", [ZONE]), ("there", zones))
     ]
-    assert "one zone for all of them" in refused(*pools)["cluster"]
+    assert "one zone for all of these pools" in refused(*pools)["cluster"]
 
 
 def test_rdma_networks_are_in_the_zone_of_a_cluster_of_one_zone() -> None:
