@@ -12,7 +12,7 @@ from gpu_platform.planning.problems import Problems
 
 WIDEST_PREFIX = 8
 """Shortest prefix length that is accepted. A wider network is a large part of the internet, and no organisation
-owns one.
+owns such a network.
 """
 
 

@@ -75,7 +75,6 @@ def _nothing(*_: object) -> None:
 
 
 def _plan_nothing(*_: object) -> Decided[None]:
-    """Return a plan without any cloud resources."""
     return Decided(None)
 
 
@@ -88,7 +87,6 @@ def _known_daemonsets(pool: PoolPlan, catalog: Catalog) -> tuple[DaemonSet, ...]
 
 
 def _keep(cluster: CloudCluster | None, *_: object) -> Decided[CloudCluster | None]:
-    """Return the cluster unchanged."""
     return Decided(cluster)
 
 

@@ -61,7 +61,7 @@ class Vendor:
 def by_bands(amount: float, bands: tuple[tuple[int, float], ...], rest: float) -> float:
     """Return a weighted sum over the bands of `amount`, from the bottom up.
 
-    `bands` contains the width and share of each band. `rest` is the share of the amount above all bands.
+    `bands` contains the width and the weight of each band. `rest` is the weight of the amount above all bands.
     """
     reserved = 0.0
     for width, share in bands:

@@ -84,8 +84,8 @@ def plan_addons(
     company_tags: Mapping[str, str] | None = None,
     pod_subnets: bool = False,
 ) -> tuple[Addon, ...]:
-    """Return the add-ons for a cluster with the Kubernetes minor version `kubernetes`, in the order in which the
-    add-ons are created.
+    """Return the add-ons for a cluster with the Kubernetes minor version `kubernetes`, in the order of their
+    creation.
 
     `volume_keys` are the ARNs of customer-managed keys for EBS volumes. `company_tags` are set on the volumes that
     add-ons create, and on the network interfaces that the VPC CNI adds to nodes. `pod_subnets` is true if pods
@@ -110,8 +110,8 @@ def plan_addons(
             name="vpc-cni",
             version=pinned("vpc-cni"),
             # Network policies are disabled by default: EKS user guide, "Configure your cluster for Kubernetes
-            # network policies"; read 2026-11-25. The value is a string, because the schema of the add-on requires
-            # one.
+            # network policies"; read 2026-11-25.
+            # The value is a string, because the schema of the add-on requires a string.
             configuration={
                 "enableNetworkPolicy": "true",
                 "env": {**_cni_environment(company_tags or {}), **(_CUSTOM_NETWORKING if pod_subnets else {})},

@@ -220,7 +220,6 @@ def _wider(vpc: VpcPlan, field: _Field, groups: Sequence[_Group]) -> str | None:
 
 
 def _widest(vpc: VpcPlan, field: _Field) -> VpcPlan:
-    """Return the VPC with the widest possible range in `field`."""
     wider = str(IPv4Network(getattr(vpc, field)).supernet(new_prefix=PREFIXES[0]))
     ranges = {"cidr": vpc.cidr, "pods_cidr": vpc.pods_cidr, field: wider}
     zones = tuple(zone_subnets(str(ranges["cidr"]), one.zone, ranges["pods_cidr"]) for one in vpc.zones)

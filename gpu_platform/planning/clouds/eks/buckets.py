@@ -27,7 +27,8 @@ ADDON: Final = "aws-mountpoint-s3-csi-driver"
 SERVICE_ACCOUNT: Final = "s3-csi-driver-sa"
 _DIRECTORY_BUCKET: Final = "--x-s3"
 _LONGEST_NAME: Final = 63
-# Seconds for which directory listings of datasets are cached. A new file appears after at most five minutes.
+# Directory listings of datasets are cached for this number of seconds.
+# A new file appears after at most five minutes.
 _DATASETS_TTL: Final = 300
 
 

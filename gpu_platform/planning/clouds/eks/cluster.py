@@ -56,7 +56,7 @@ from gpu_platform.stack.pool import Pool
 MOST_PUBLIC_NETWORKS = 40
 MOST_PRIVATE_NETWORKS = 50
 CONTROL_PLANE_LOGS = ("api", "audit", "authenticator", "controllerManager", "scheduler")
-ROLE_PREFIX = 35  # IAM allows 64 characters; suffixes and Pulumi's additions need the rest
+ROLE_PREFIX = 35  # IAM allows 64 characters, including suffixes and the characters that Pulumi appends
 
 
 def check_eks_cluster(
@@ -148,13 +148,16 @@ def _check_create(cluster: EksCluster, create: CreateEks, problems: Problems) ->
     if cluster.subnets is not None:
         problems.at("subnets").add(
             "subnets together with create",
-            "subnets only for an existing cluster: a new one has its own VPC",
+            "subnets only for an existing cluster: a new cluster has its own VPC",
             "remove subnets, or create",
         )
     if cluster.security_groups:
         problems.at("security_groups").add(
             "security_groups together with create",
-            "security_groups only for an existing cluster: nodes of a new one have the cluster's security group",
+            (
+                "security_groups only for an existing cluster: nodes of a new cluster have the cluster's "
+                "security group"
+            ),
             "remove security_groups, or create",
         )
 
@@ -193,16 +196,16 @@ def _check_api_networks(networks: Sequence[str], problems: Problems) -> None:
 def _check_kubernetes(
     cluster: EksCluster, operator: Operator | None, catalog: Catalog, problems: Problems
 ) -> None:
-    """Check the version of a new cluster.
+    """Check the Kubernetes version of a new cluster.
 
-    The operator's check compares a declared version with its support matrix.
+    Another check compares a declared version with the versions that the GPU Operator supports.
     """
     pinned = addon_kubernetes(catalog)
     if cluster.kubernetes is not None:
         if cluster.kubernetes not in pinned:
             problems.add(
                 f"{cluster.kubernetes!r} for a new cluster",
-                f"{', '.join(pinned)}, the versions in standard support for which add-ons are pinned",
+                f"{', '.join(pinned)}, the versions in standard support that have pinned add-ons",
                 f'write kubernetes: "{pinned[-1]}"',
             )
         return

@@ -76,9 +76,10 @@ def _values(cluster: EksCluster, priorities: Mapping[int, Sequence[str]]) -> Map
         # the new node. The flag balance-similar-node-groups is not set, because every pool has its own label, so
         # no two groups are similar.
         "extraArgs": {
-            # The Node Readiness Controller sets this taint on new nodes. The program's other startup taint has a
-            # prefix that the autoscaler knows. Without this flag, the autoscaler would find that no pod fits a new
-            # node (kubernetes/autoscaler, utils/taints/taints.go, 2026-11-29).
+            # The Node Readiness Controller sets this taint on new nodes.
+            # The autoscaler recognises the program's other startup taint by its prefix.
+            # Without this flag, the autoscaler would find that no pod fits a new node (kubernetes/autoscaler,
+            # utils/taints/taints.go, 2026-11-29).
             "startup-taint": names.READINESS_TAINT_KEY,
             "expander": "priority,least-waste" if priorities else "least-waste",
             "logtostderr": True,

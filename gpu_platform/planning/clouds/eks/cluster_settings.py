@@ -96,7 +96,7 @@ def _oidc_text(oidc: OidcPlan) -> str:
 
 
 def _zones(cluster: EksClusterPlan, create: CreateEksPlan) -> ClusterSetting:
-    """Return the zones of a new VPC.
+    """Return the setting for the zones of a new VPC.
 
     No zone may be removed, because the control plane and node groups keep their subnets.
     """
@@ -115,9 +115,9 @@ def _zones(cluster: EksClusterPlan, create: CreateEksPlan) -> ClusterSetting:
 
 
 def _of_subnets(cluster: EksClusterPlan) -> Iterator[ClusterSetting]:
-    """Yield the declared subnets of nodes.
+    """Yield the setting for the declared subnets of nodes.
 
-    Node groups that name no zone keep the subnets that they were created in (`ignore_changes` of components).
+    Node groups of pools without zones keep the subnets that they were created in (`ignore_changes` of components).
     """
     subnets = [f"{zone}={one}" for zone, one in sorted(cluster.known_subnets.items()) if not is_local_zone(zone)]
     create = cluster.create
@@ -153,7 +153,7 @@ def _of_create(cluster: EksClusterPlan, create: CreateEksPlan) -> Iterator[Clust
         field="cluster.production or create.nat",
         values=create.vpc.nat_zones,
         loss="removes-capacity",
-        on_loss="the NAT gateway of {lost} and its public address are deleted: connections from there to the "
+        on_loss="the NAT gateway of {lost} and its public address are deleted: connections through it to the "
         "internet end, and allow lists with the address no longer match",
         on_gain="connections to the internet from a zone with a new NAT gateway end once, and then come from its "
         "new public address",

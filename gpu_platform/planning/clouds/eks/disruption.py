@@ -27,7 +27,7 @@ DISRUPTION: Mapping[Workload, Disruption] = {
         expire_after="Never",
         termination_grace="12h",
         budgets=(_EMPTY_GO, {"nodes": "0", "reasons": ["Drifted", "Underutilized"]}),
-        why="a job on many nodes fails when it loses one: only empty nodes are deleted",
+        why="a job on many nodes fails when it loses a node: only empty nodes are deleted",
     ),
     "inference": Disruption(
         policy="WhenEmptyOrUnderutilized",

@@ -212,11 +212,11 @@ def _capacity_type(pool: Pool) -> Literal["on-demand", "spot", "reserved"]:
 def _limits(pool: Pool, machine: MachineType, settings: Karpenter) -> dict[str, str]:
     """Return the limits for all nodes of the pool together.
 
-    Karpenter compares `nodes` only with existing nodes, so many pods that wait at the same time may get more
-    nodes. Karpenter also counts the CPU and GPUs of nodes that it is about to create. A running node has the same
+    Karpenter compares `nodes` only with existing nodes, so it may create more nodes if many pods wait at the same
+    time. Karpenter also counts the CPU and GPUs of nodes that it is about to create. A running node has the same
     CPU, but it offers shares instead of GPUs. With shares, therefore, the CPU limit is the only limit that is
     exact both before and after a node starts. Larger alternatives use more CPU, so the pool gets fewer of these
-    nodes, unless `karpenter.limits` allow more.
+    nodes, unless `karpenter.limits` allows more.
 
     Source: sigs.k8s.io/karpenter v1.14.1, pkg/controllers/provisioning (scheduling/scheduler.go: subtractMax;
     provisioner.go: Create); read 2026-11-28.

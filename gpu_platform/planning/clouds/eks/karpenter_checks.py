@@ -159,9 +159,7 @@ def machines_of(pool: Pool, machine: MachineType, catalog: Catalog) -> list[Mach
 
 
 def _check_limits(pool: Pool, machine: MachineType, catalog: Catalog, here: Problems) -> None:
-    """Record problems for limits that allow fewer or more nodes than `count.max`, on which all other plans are
-    based.
-    """
+    """Record problems for limits that do not fit `count.max`. All other plans are based on `count.max` nodes."""
     most, machines = pool.count.maximum, machines_of(pool, machine, catalog)
     vcpu, mib = max(one.vcpu for one in machines), max(one.memory_mib for one in machines)
     bounds = {

@@ -44,7 +44,7 @@ def version_problem(running: str, planned: str) -> Problem | None:
 
 
 def addon_kubernetes(catalog: Catalog) -> tuple[str, ...]:
-    """Return the Kubernetes minor versions for which every add-on is pinned, oldest first."""
+    """Return the Kubernetes minor versions that have a pinned version of every add-on, oldest first."""
     addons = catalog.eks_addons.values()
     known = {version for addon in addons for version in addon.versions}
     return tuple(sorted((one for one in known if all(one in addon.versions for addon in addons)), key=minor))

@@ -44,11 +44,11 @@ def known_zones(cluster: EksCluster) -> tuple[str, ...]:
 def rebalanced(pool: Pool, cluster: EksCluster) -> bool:
     """Return whether EC2 Auto Scaling may terminate nodes that run pods, to balance the zones of a pool.
 
-    If nodes were removed or a zone had no capacity, EC2 Auto Scaling later starts a node in the zone with fewer
-    nodes and terminates a node in another zone. EKS cannot suspend this balancing, and annotations and budgets of
-    the pods do not stop it. Sources: Cluster Autoscaler, cloudprovider/aws/README.md, gotchas;
-    aws/containers-roadmap#1453; EKS user guide, "Simplify node lifecycle with managed node groups"; read
-    2026-11-29.
+    The zones are out of balance if nodes were removed, or if a zone had no capacity. EC2 Auto Scaling then starts
+    a node in the zone with fewer nodes, and terminates a node in another zone. EKS cannot suspend this balancing,
+    and annotations and budgets of the pods do not stop it. Sources: Cluster Autoscaler,
+    cloudprovider/aws/README.md, gotchas; aws/containers-roadmap#1453; EKS user guide, "Simplify node lifecycle
+    with managed node groups"; read 2026-11-29.
     """
     if pool.provisioner == "karpenter" or windows_of(pool) or pool.count.maximum < 2:
         return False
@@ -227,11 +227,11 @@ def check_zones(pool: Pool, machine: MachineType, cluster: EksCluster, problems:
     if placement_group(pool, machine, cluster) is not None:
         here.add(
             found,
-            "exactly one zone: a cluster placement group is in one"
+            "exactly one zone: a cluster placement group is in one zone"
             + (
                 ""
                 if pool.placement
-                else f" (a training pool of {counted(pool.count.maximum, 'node')} with EFA gets one)"
+                else f" (a training pool of {counted(pool.count.maximum, 'node')} with EFA gets such a group)"
             ),
             f"write zones: [{zone}], a zone where EC2 offers {machine.name}",
         )

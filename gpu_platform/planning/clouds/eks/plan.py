@@ -125,7 +125,7 @@ class EksPoolPlan:
     company_tags: Mapping[str, str] = field(default_factory=dict[str, str])
     """The part of `tags` that the stack file declares for the pool."""
     group_tags: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Tags of the Auto Scaling group, to which EKS does not copy the node group's tags. Empty without an
+    """Tags of the Auto Scaling group. EKS does not copy the node group's tags to this group. Empty without an
     autoscaler.
     """
     alternatives: tuple[str, ...] = ()

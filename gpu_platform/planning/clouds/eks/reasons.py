@@ -146,7 +146,6 @@ def _rebalanced(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> Iterator[
 
 
 def _a_zone(plan: EksPoolPlan, cluster: EksCluster) -> str:
-    """Return a zone that the pool can use."""
     created = cluster.create.zones if cluster.create is not None else ()
     return next(iter(plan.zones or known_zones(cluster) or created), f"{cluster.region}a")
 
@@ -259,7 +258,7 @@ def _block_lines(pool: Pool, blocks: tuple[BlockPlan, ...]) -> Iterator[_Line]:
         yield (
             "hand-over",
             f"{one.reservation} to {next_.reservation}: no nodes for {duration}",
-            f"the nodes of a block are drained {minutes(one.drain)} minutes before its end, and the next one "
+            f"the nodes of a block are drained {minutes(one.drain)} minutes before its end, and the next block "
             f"begins at {utc_text(next_.starts)}",
         )
 
@@ -301,4 +300,4 @@ def _repair(pool: Pool, machine: MachineType, plan: EksPoolPlan) -> _Line:
 def _why_update(plan: EksPoolPlan) -> str:
     if plan.update_strategy == "MINIMAL":
         return "reserved capacity has no spare nodes: each node is deleted before its successor is created"
-    return "new nodes are created before old ones are deleted"
+    return "new nodes are created before old nodes are deleted"

@@ -2,9 +2,9 @@
 Auto Scaling group.
 
 An action sets only the number of nodes, like an action of a capacity block, and leaves the minimum and the maximum
-to EKS. Nothing else may change this number. Therefore, the pool must have a fixed size, and the cluster must not
-have an autoscaler of its owner, because such an autoscaler discovers every node group. `up` changes the number
-only after an edit of `count` while the pool is on.
+to EKS. Nothing else may change this number, so the pool must have a fixed size. The cluster must not have an
+autoscaler of its owner, because such an autoscaler discovers every node group. `up` changes the number only after
+an edit of `count` while the pool is on.
 
 Sources, read 2026-11-25:
 - EC2 Auto Scaling user guide, "Scheduled scaling for Amazon EC2 Auto Scaling" (recurrence by cron, IANA time

@@ -248,7 +248,7 @@ def plan_eks_storage(
 
 
 def _mount_targets(cluster: EksCluster, cloud: EksStorage) -> Iterator[ClusterSetting]:
-    """Yield the zones and subnets of an existing VPC in which the created file systems have mount targets.
+    """Yield the settings for the mount targets of created file systems in an existing VPC.
 
     A file system has one mount target in each zone, and the subnet of a mount target cannot be changed (EFS API,
     CreateMountTarget: MountTargetConflict; hashicorp/terraform-provider-aws#2525). Nodes use the mount target in
@@ -266,9 +266,9 @@ def _mount_targets(cluster: EksCluster, cloud: EksStorage) -> Iterator[ClusterSe
         field="cluster.create.network.subnets",
         values=tuple(zones),
         loss="cuts-access",
-        on_loss=f"the mount target in {{lost}} is deleted, and no other is created there: on nodes that "
-        f"stay in the zone, access to files of {classes} hangs in running pods, and new pods cannot mount them",
-        on_gain="pods in the new zone reach the files through a mount target there",
+        on_loss=f"the mount target in {{lost}} is deleted without a replacement: on nodes that stay in the "
+        f"zone, access to files of {classes} hangs in running pods, and new pods cannot mount them",
+        on_gain="pods in the new zone reach the files through a mount target in this zone",
     )
     for zone, subnet in zones.items():
         yield ClusterSetting(
@@ -286,7 +286,6 @@ def _mount_targets(cluster: EksCluster, cloud: EksStorage) -> Iterator[ClusterSe
 
 
 def _volumes(name: str, one: StorageClass, cluster: EksCluster) -> Iterator[VolumePlan]:
-    """Yield the team volumes that an entry declares."""
     if isinstance(one, BucketStorage):
         yield from buckets.plan_bucket(name, one, cluster)
     elif isinstance(one, ExistingStorage):
@@ -481,9 +480,8 @@ def _untagged(name: str) -> Decision:
         subject="storage",
         what=f"warning: {name}",
         chosen="EFS access points without cluster.tags",
-        why="the EFS add-on sets no tags on the access point of each claim, and AWS' policy for the add-on "
-        "allows none: the file system that the program creates has the tags, and access points themselves cost "
-        "nothing",
+        why="the EFS add-on sets no tags on the access point of each claim, and AWS's policy for the add-on "
+        "allows none; the created file system has the tags, and access points cost nothing",
     )
 
 

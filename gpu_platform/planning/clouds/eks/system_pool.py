@@ -73,7 +73,7 @@ def plan_system_pool(system: SystemNodes) -> SystemPool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demands:
-    """The pods for which the system nodes must have room.
+    """The pods that the system nodes must have room for.
 
     `on_nodes` are the DaemonSets on each system node. `others` are nodes of CPU pools, which can also run
     controllers.

@@ -25,7 +25,7 @@ def check_tags(tags: Iterable[str], problems: Problems) -> None:
         domain, slash, _ = key.partition("/")
         if tag == _NAME or key.startswith(_PREFIXES) or (slash and domain.endswith(_DOMAINS)):
             problems.at(tag).add(
-                f"{tag!r}", "another key: AWS, Kubernetes or the program sets this one", "rename it"
+                f"{tag!r}", "another key: AWS, Kubernetes or the program sets this key", "rename it"
             )
 
 

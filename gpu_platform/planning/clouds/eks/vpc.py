@@ -21,7 +21,7 @@ from gpu_platform.stack.eks_network import EksNetwork
 
 LEAST_ZONES = 2
 PREFIXES = (16, 18)
-"""Prefix lengths of the widest and the narrowest VPC in which each pod takes an address."""
+"""Prefix lengths of the widest and the narrowest VPC if each pod takes an address from the VPC."""
 NARROWEST_OF_NODES = 21
 """Longest prefix length of a VPC whose pods have a separate range. A public subnet is then a /27.
 
@@ -57,13 +57,13 @@ def plan_vpc(cluster: EksCluster, create: CreateEks, named: Sequence[str], catal
     why = "zones that pools and create.zones name"
     if added:
         why += (
-            f"; EKS needs {LEAST_ZONES}: {', '.join(added)} added by letter; "
-            "if the account has no such zone, name others in create.zones"
+            f"; EKS needs {LEAST_ZONES}: {', '.join(added)} added by letter; if the account has no such zone, "
+            "name other zones in create.zones"
         )
     if set(zones) != set(create.zones):
         why += (
-            "; the control plane cannot leave its first zones, so `up` refuses to lose one: declare all zones "
-            "in create.zones before pools move"
+            "; the control plane cannot leave its first zones, so `up` refuses to remove a zone: declare all "
+            "zones in create.zones before pools move"
         )
     outside = sorted(set(named) - set(create.zones)) if create.zones else []
     by_pools = tuple(
@@ -71,7 +71,7 @@ def plan_vpc(cluster: EksCluster, create: CreateEks, named: Sequence[str], catal
             subject=subject,
             what="warning: zones",
             chosen=f"{zone}, which a pool names and create.zones does not",
-            why="the VPC has this zone only because of the pool, and `up` refuses to lose a zone: add it to "
+            why="the VPC has this zone only because of the pool, and `up` refuses to remove a zone: add it to "
             "create.zones, or correct the zone of the pool before the first `up`",
         )
         for zone in outside
@@ -79,7 +79,7 @@ def plan_vpc(cluster: EksCluster, create: CreateEks, named: Sequence[str], catal
     by_zones = Decision(subject=subject, what="zones", chosen=", ".join(zones), why=why)
     nat = create.nat or ("per-zone" if cluster.production else "one")
     reasons = {
-        "per-zone": "production: a failed zone does not cut off the others",
+        "per-zone": "production: a failed zone does not cut off the other zones",
         "one": "not production: one NAT gateway is cheapest",
     }
     by_nat = Decision(

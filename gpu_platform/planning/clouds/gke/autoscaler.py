@@ -1,9 +1,9 @@
 """Check that GKE's cluster autoscaler supports the GPU resources of an autoscaled pool.
 
 The autoscaler counts the GPUs of a pool only as `nvidia.com/gpu`. When it scales up from zero nodes, it expects no
-other GPU resource on a new node, so it adds no node for pods that request another one. A node with the accelerator
-label whose allocatable `nvidia.com/gpu` is 0 counts as unready forever. GKE's own GPU sharing keeps the resource
-name `nvidia.com/gpu`.
+other GPU resource on a new node. It therefore adds no node for pods that request another GPU resource. A node with
+the accelerator label whose allocatable `nvidia.com/gpu` is 0 counts as unready forever. GKE's own GPU sharing
+keeps the resource name `nvidia.com/gpu`.
 
 Sources: kubernetes/autoscaler#8095, and cluster-autoscaler/processors/customresources/gpu_processor.go
 (FilterOutNodesWithUnreadyResources, GetNodeGpuTarget); read 2026-11-23.

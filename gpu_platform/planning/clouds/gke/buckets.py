@@ -31,7 +31,8 @@ SIDECAR: Final = VolumeSidecar(
     # the pod keeps the QoS class Guaranteed.
     settings={"gke-gcsfuse/ephemeral-storage-limit": "0"},
 )
-"""The sidecar that GKE adds to pods with the annotation, one for all buckets that the pod mounts.
+"""The sidecar that GKE adds to pods with the annotation gke-gcsfuse/volumes. One sidecar serves all buckets that
+the pod mounts.
 
 Sources: GKE docs, configure the Cloud Storage FUSE CSI driver sidecar container, default requests, read
 2026-11-28; GoogleCloudPlatform/gcs-fuse-csi-driver, cmd/webhook/main.go, pkg/webhook/config.go, and

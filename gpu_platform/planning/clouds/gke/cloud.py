@@ -225,7 +225,6 @@ def _daemonsets(pool: PoolPlan, catalog: Catalog) -> tuple[DaemonSet, ...]:
 
 
 def _surge_nodes(pool: PoolPlan, cluster: CloudCluster) -> int:
-    """Return how many nodes GKE adds to a pool while it rolls the nodes."""
     assert isinstance(pool.cloud, GkePoolPlan)  # noqa: S101 - its pools are of this cloud
     return pool.cloud.surge
 
@@ -288,7 +287,6 @@ def _system_rooms(cluster: CloudCluster | None, catalog: Catalog) -> Sequence[Ro
 
 
 def _operator_settings(pools: Sequence[PoolPlan]) -> OperatorSettings:
-    """Return the operator's settings for GKE nodes."""
     # The operator supports Container-Optimized OS, but does not install its driver.
     cos = any(pool.software.operands and pool.software.driver == "installer" for pool in pools)
     why = "all other folders of Container-Optimized OS are read-only or not executable"

@@ -106,5 +106,5 @@ def _pod_endings(plan: GkePoolPlan, catalog: Catalog) -> tuple[PodEnding, ...]:
         )
     if plan.spot:
         return (reclaimed("gke", catalog),)
-    # The time that pods have to stop when a reservation ends is not documented.
+    # The grace period of pods at the end of a reservation is not documented.
     return window_endings(plan.windows, "the nodes of a reservation are deleted when it ends", None)

@@ -48,7 +48,7 @@ SCOPES: Mapping[str, str] = {
 }
 LONGEST_WITHOUT_ANY_UPGRADE = timedelta(days=30)  # from older documentation; not found in the docs of 2026
 MOST_WITHOUT_ANY_UPGRADE = 3
-MAINTENANCE_PERIOD_DAYS = 92  # docs.cloud.google.com, how-to/maintenance-window; older pages say 32
+MAINTENANCE_PERIOD_DAYS = 92  # docs.cloud.google.com, how-to/maintenance-window; older pages say 32 days
 MAINTENANCE_HOURS = 48  # minimum maintenance hours in each period
 
 
@@ -149,12 +149,12 @@ def _check_range_sizes(create: CreateGke, nodes: int, problems: Problems) -> Non
 
 
 def node_addresses(cidr: str) -> int:
-    """Return the number of nodes for which a subnet has enough addresses."""
+    """Return the maximum number of nodes in a subnet with this address range."""
     return ipaddress.IPv4Network(cidr).num_addresses - RESERVED_ADDRESSES
 
 
 def pod_ranges(cidr: str) -> int:
-    """Return the number of nodes for which a pod range has enough addresses."""
+    """Return the maximum number of nodes whose pods fit in an address range."""
     prefix = ipaddress.IPv4Network(cidr).prefixlen
     return 2 ** (POD_PREFIX - prefix) if prefix <= POD_PREFIX else 0
 

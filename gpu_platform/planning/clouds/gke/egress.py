@@ -22,7 +22,7 @@ API_EGRESS: Final = PodEgress(name="cloud-apis", cidr="199.36.153.8/30", ports=(
 _METADATA: Final = "169.254.169.254/32"
 _IDENTITY: Final = PodEgress(name="identity", cidr=_METADATA, ports=((80, "TCP"),))
 _DNS: Final = PodEgress(name="cloud-dns", cidr=_METADATA, ports=((53, "UDP"), (53, "TCP")))
-# Without Dataplane V2, policies apply to the address to which the node translates the metadata server's address.
+# Without Dataplane V2, policies apply after the node has translated the metadata server's address.
 _IDENTITY_WITHOUT_V2: Final = PodEgress(
     name="identity-without-v2", cidr="169.254.169.252/32", ports=((987, "TCP"), (988, "TCP"))
 )

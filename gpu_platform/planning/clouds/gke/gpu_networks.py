@@ -84,7 +84,7 @@ def check_gpu_networks(
             f"RDMA networks for {_named(over_rdma)} together with GPUDirect-TCPX networks for {', '.join(others)}",
             "only one kind of network in a cluster, because both kinds name their first network after the "
             "same NIC",
-            "create a separate environment for one of the kinds",
+            "move the pools with one kind of network to a separate environment",
         )
     _check_shared_vpc(cluster, [pool for pool, _ in joining], problems)
     claimed = [pool for pool, machine in pools if network_mode(pool, machine, catalog) == "profile"]

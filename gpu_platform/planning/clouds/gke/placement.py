@@ -173,9 +173,9 @@ def plan_upgrade(pool: Pool, compact: bool) -> UpgradeSettings | None:
     """Return the upgrade settings of a pool. By default, GKE adds no surge nodes to reserved or compactly placed
     pools.
 
-    Return None for flex-start. GKE always uses its short-lived upgrades for flex-start: nodes run until the end of
-    their lifetime, new nodes have the new configuration, and the strategy has no settings (GKE docs, Node upgrade
-    strategies, 2026-04-13; crossplane-contrib/provider-upjet-gcp#1028; read 2026-11-29).
+    Return None for flex-start. GKE always uses its short-lived upgrades for flex-start. Nodes run until the end of
+    their lifetime, and only new nodes have the new configuration. This strategy has no settings (GKE docs, Node
+    upgrade strategies, 2026-04-13; crossplane-contrib/provider-upjet-gcp#1028; read 2026-11-29).
     """
     if pool.capacity.type == "flex-start":
         return None

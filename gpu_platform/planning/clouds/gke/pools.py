@@ -215,7 +215,7 @@ def _reasons(
         yield (
             "upgrade",
             f"surge {upgrade.max_surge}, unavailable {upgrade.max_unavailable}",
-            "new nodes are created before old ones are deleted"
+            "new nodes are created before old nodes are deleted"
             if upgrade.max_surge
             else "no capacity for another node",
         )

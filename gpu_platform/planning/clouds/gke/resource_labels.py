@@ -29,5 +29,5 @@ def check_resource_labels(labels: Mapping[str, str], problems: Problems) -> None
             )
         elif key in _OWN or key.startswith(_OF_GOOGLE):
             problems.at(key).add(
-                f"{key!r}", "a different key, because Google or the program sets this one", "rename it"
+                f"{key!r}", "a different key, because Google or the program sets this key", "rename it"
             )

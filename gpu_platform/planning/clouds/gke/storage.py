@@ -392,7 +392,6 @@ def plan_gke_storage(
 
 
 def _volumes(name: str, one: StorageClass, cluster: GkeCluster) -> Iterator[VolumePlan]:
-    """Yield the team volumes that a storage entry declares."""
     if isinstance(one, BucketStorage):
         yield from buckets.plan_bucket(name, one)
     elif isinstance(one, ExistingStorage):

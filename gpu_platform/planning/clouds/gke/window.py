@@ -2,7 +2,8 @@
 
 GKE's window has no time zone, and the days of a recurrence are UTC days. The GKE window therefore covers the hours
 that are inside the declared window both in summer and in winter. GKE counts only windows of at least 4 contiguous
-hours, and requires 48 hours of them in any 92 days (32 in older pages), so one window a week is enough.
+hours. It requires 48 hours of such windows in any 92 days (32 days in older pages), so one window a week is
+enough.
 
 Source: https://docs.cloud.google.com/kubernetes-engine/docs/how-to/maintenance-window, read 2026-11-22.
 """
