@@ -36,9 +36,9 @@ _SECTIONS = (
     "updates",
 )
 _MOST_BYTES = 10 * 1024
-"""Part of the 16 KiB of user data that commands and settings may use.
+"""Number of bytes that commands and settings may use, out of 16 KiB of user data.
 
-The rest is for the bootstrap program and the cluster's connection details.
+The bootstrap program and the cluster's connection details use the other bytes.
 """
 _INSTEAD = {
     "kernel.sysctl": "write tuning.sysctls",
@@ -65,9 +65,7 @@ _INSTEAD = {
     "bootstrap-commands.local-nvme": "rename it: the program already uses local-nvme",
     "container-runtime.snapshotter": "write image.fast_pull",
 }
-"""Suggested fixes for bootstrap settings that the program or another field already sets, by the name of the
-setting.
-"""
+"""Suggested fix for each bootstrap setting that the program or another field already sets."""
 
 
 def check_bootstrap(pool: Pool, problems: Problems) -> None:

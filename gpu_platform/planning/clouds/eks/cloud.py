@@ -101,8 +101,8 @@ def eks(
         chooses_kubernetes=create is not None,
         managed_control_plane=True,
         autoscaler_flags="program" if cluster.parts.cluster_autoscaler == "install" else "owner",
-        # EKS adds this resource to pods that a SecurityGroupPolicy selects. Source: EKS docs, "Security groups for
-        # Pods"; read 2026-11-29.
+        # EKS adds the resource vpc.amazonaws.com/pod-eni to pods that a SecurityGroupPolicy selects.
+        # Source: EKS docs, "Security groups for Pods"; read 2026-11-29.
         added_resources=("vpc.amazonaws.com/pod-eni",),
         scheduler=ASSUMED_SCHEDULER if create is None else _scheduler(create),
         pools=CloudPools(
@@ -324,8 +324,8 @@ def _documents(
     storage: StoragePlan,
     identities: CloudIdentities | None,
 ) -> Iterator[Document]:
-    """Yield everything whose size AWS limits, such as IAM policies, user data, tags, and the number of instances
-    of capacity blocks.
+    """Yield everything that AWS limits in size or number: IAM policies, user data, tags, and instances of capacity
+    blocks.
     """
     assert isinstance(cluster, EksClusterPlan)  # noqa: S101 - the plan is of this cloud
     of_cluster = cluster.create.addons if cluster.create is not None else ()

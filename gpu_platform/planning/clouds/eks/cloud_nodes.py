@@ -228,9 +228,9 @@ def _karpenter_surge(plan: KarpenterPoolPlan) -> int:
 
     For reserved capacity this is 0.
 
-    While a node is being replaced, it does not count towards the limits. This begins shortly before Karpenter
-    creates the successor, and ends with the replaced instance. The budget is a number or a percentage of all
-    nodes, including successors and replaced nodes. A percentage is rounded up.
+    While a node is being replaced, it does not count towards the limits. The replacement begins shortly before
+    Karpenter creates the successor, and ends when the instance of the replaced node is terminated. The budget is a
+    number or a percentage of all nodes, including successors and replaced nodes. A percentage is rounded up.
 
     Sources: sigs.k8s.io/karpenter v1.14.1, pkg/controllers/disruption (helpers.go, queue.go: StartCommand),
     state/cluster.go: updateNodePoolResources, pkg/apis/v1/nodepool.go: GetAllowedDisruptions; read 2026-11-29.

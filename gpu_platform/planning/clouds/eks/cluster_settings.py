@@ -13,7 +13,7 @@ from gpu_platform.planning.clouds.eks.images import rolled_image
 from gpu_platform.planning.clouds.eks.zones import is_local_zone
 from gpu_platform.planning.clouds.section import NOT_SET, CloudCluster, ClusterSetting
 
-_REPLICAS = "replicas"  # a value of Karpenter's chart
+_REPLICAS = "replicas"  # a Helm value of Karpenter's chart
 _MOVES = "all pods of add-ons and controllers move to new nodes, including Karpenter and the GPU Operator"
 _ONE_BY_ONE = f"EKS replaces the system nodes one by one; {_MOVES}"
 _NEW_GROUP = f"a new group is created, then the old one is deleted; {_MOVES}"

@@ -76,7 +76,7 @@ def _throughput(pool: Pool, on_nvme: bool) -> int | None:
 
 
 def check_disk(pool: Pool, cluster: EksCluster, problems: Problems) -> None:
-    """Record a problem for a key that EBS cannot use."""
+    """Record a problem for a KMS key that EBS cannot use."""
     check_key(pool.disk.kms_key, cluster, problems.at("disk").at("kms_key"), alias=True)
 
 

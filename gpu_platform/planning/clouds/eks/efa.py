@@ -1,4 +1,4 @@
-"""Plan the EFA device plugin, which advertises EFA interfaces to pods.
+"""Plan the EFA device plugin and the EFA DRA driver, which offer EFA interfaces to pods.
 
 Sources: EKS user guide, "Run machine learning training on Amazon EKS with Elastic Fabric Adapter"; chart
 aws-efa-k8s-device-plugin; kubernetes-sigs/karpenter#751 (huge pages); libfabric fi_efa(7); read 2026-11-21.

@@ -53,7 +53,7 @@ class EksIdentities:
 
 
 def check_identity(identity: TeamIdentity, cluster: EksCluster, partition: str, here: Problems) -> None:
-    """Record problems for buckets that are not valid in S3, and for a role that the cluster cannot use."""
+    """Record problems for invalid S3 buckets, and for a role that the cluster cannot use."""
     for index, one in enumerate(identity.buckets):
         check_bucket(one, cluster, here.at("buckets").at(f"[{index}]"), "name")
     role = identity.role_arn

@@ -2,8 +2,8 @@
 forever.
 
 Sources: Karpenter 1.14 docs and source (NodePools, EC2NodeClass, capacity reservations, Bottlerocket settings);
-kubernetes-sigs/karpenter#729, #751 and #2140 (time-slicing, resources that it does not know);
-NVIDIA/gpu-operator#2670 (pods that take a GPU before MIG partitions it); read 2026-11-21.
+kubernetes-sigs/karpenter#729, #751 and #2140 (time-slicing, unknown resources); NVIDIA/gpu-operator#2670 (pods
+that take a GPU before MIG partitions it); read 2026-11-21.
 """
 
 from __future__ import annotations

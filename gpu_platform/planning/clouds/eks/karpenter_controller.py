@@ -130,7 +130,7 @@ def controller_policy(
 
     made = ec2("fleet", "instance", "volume", "network-interface", "launch-template", "spot-instances-request")
     return _document(
-        # The images, snapshots, networks, reservations and placement groups that new instances use.
+        # New instances use these images, snapshots, networks, reservations and placement groups.
         _allow(
             "ec2:RunInstances",
             "ec2:CreateFleet",
@@ -183,7 +183,7 @@ def controller_policy(
         ),
         _allow("iam:GetInstanceProfile", on=profiles),
         _allow("iam:ListInstanceProfiles", on="*"),
-        # Availability and prices of machine types.
+        # Karpenter reads the availability and prices of machine types.
         _allow(
             *(f"ec2:Describe{kind}" for kind in _DESCRIBED),
             on="*",

@@ -10,7 +10,8 @@ from gpu_platform.planning.clouds.section import (
 
 # EKS drains one node after another, for 15 minutes each. The provider's default is one hour for a whole pool.
 NODE_GROUP_TIMEOUTS: Final = Timeouts(create=60 * 60, update=6 * 60 * 60, delete=2 * 60 * 60)
-# Deletion waits until the nodes are drained and terminated. They drain together, for at most their grace period.
+# The deletion of a NodePool waits until its nodes are drained and terminated.
+# The nodes drain at the same time, for at most their grace period.
 TERMINATION_SECONDS: Final = 30 * 60
 KARPENTER_LONGEST_GRACE: Final = 12 * 60 * 60
 """Longest `terminationGracePeriod` that the program gives a pool, in seconds."""

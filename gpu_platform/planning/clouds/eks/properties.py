@@ -128,7 +128,7 @@ def _user_data_hash(user_data: UserData) -> str:
             "format": user_data.format,
             "settings": plan_to_json(user_data.settings),
             "joins": user_data.needs_cluster_access,
-            # Omitted if empty, so that existing pools keep their hash.
+            # These keys are omitted if they are empty, so that existing pools keep their hash.
             **({"sysctls": dict(user_data.sysctls)} if user_data.sysctls else {}),
             **({"commands": list(user_data.commands)} if user_data.commands else {}),
         }

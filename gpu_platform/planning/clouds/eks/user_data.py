@@ -34,7 +34,7 @@ _SYSCTL_FILE = "/etc/sysctl.d/99-gpu-platform.conf"
 _BOUNDARY = "NODECONFIG"  # a random boundary would change the launch template on every run
 _BOTTLEROCKET_STATE = ("/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods")
 _SOCI_STATE = "/var/lib/soci-snapshotter"
-# The values that nodeadm sets on AL2023.
+# nodeadm sets the same values on AL2023.
 _PARALLEL_PULL = {
     "pull-mode": "parallel-pull-unpack",
     "parallel-pull-unpack": {
@@ -44,7 +44,7 @@ _PARALLEL_PULL = {
         "max-concurrent-unpacks-per-image": 12,
     },
 }
-_EFA_HUGE_PAGES = "5128"  # pages of 2 MiB; the EFA installer of AL2023 reserves as many, but Bottlerocket does not
+_EFA_HUGE_PAGES = "5128"  # pages of 2 MiB; the EFA installer of AL2023 reserves them, but Bottlerocket does not
 
 
 def user_data(

@@ -179,7 +179,7 @@ def gke(
             check=lambda identity, problems: check_identity(identity, cluster, problems),
         ),
         network=CloudNetwork(
-            # If the program creates the VPC, it opens the ports itself.
+            # In a VPC that the program creates, the program opens the ports itself.
             closed_ports="the control plane reaches private nodes only on TCP ports 443 and 10250"
             if create is None or create.network is not None
             else None,

@@ -65,7 +65,7 @@ def _roll_limits(upgrade: UpgradeSettings | None) -> RollLimits:
 def _node_fabric(plan: GkePoolPlan) -> NodeFabric | None:
     """Return the GPUDirect fabric of the pool's NICs, or None.
 
-    Pods read the GPUDirect libraries on the node, and some pods write to its devices.
+    Pods read the GPUDirect libraries on the node, and some pods write to devices of the node.
     """
     if plan.fabric == "none":
         return None

@@ -211,7 +211,7 @@ def _plugin(catalog: Catalog, image: str, steps: Sequence[str], mounts: Mapping[
 def _device_injector(pools: Sequence[_Pool], catalog: Catalog) -> Iterable[DaemonSetPlan]:
     """Yield the DaemonSet that gives the GPUDirect-TCPX and -TCPXO receive daemons access to the GPU devices.
 
-    Without it, their pods would have to be privileged.
+    Without this DaemonSet, the daemons' pods would have to be privileged.
     """
     wired = [pool for pool in pools if pool[1].fabric in {"tcpx", "tcpxo"}]
     if not wired:

@@ -2,9 +2,9 @@
 
 Sources: AI Hypercomputer docs, "Schedule GKE workloads with Topology Aware Scheduling" and "Run NCCL on custom GKE
 clusters that use A3 Mega or A3 High"; GKE docs, "Run a large-scale workload with flex-start with queued
-provisioning"; read 2026-11-23. For the label and the request detail of a request's nodes:
-GoogleCloudPlatform/cluster-autoscaler, ProvisioningRequestLabelKey, and the queues of xpk; read 2026-11-26. GKE
-admits only one PodSet in a ProvisioningRequest (ray-project/ray#57839); read 2026-11-29.
+provisioning"; read 2026-11-23. Sources for the node label of a request, and for the detail of the request that
+contains its value: GoogleCloudPlatform/cluster-autoscaler, ProvisioningRequestLabelKey, and the queues of xpk;
+read 2026-11-26. GKE admits only one PodSet in a ProvisioningRequest (ray-project/ray#57839); read 2026-11-29.
 """
 
 from __future__ import annotations
