@@ -136,7 +136,7 @@ def by_bucket(name: str, one: BucketStorage, cluster: EksCluster) -> Decision:
     access = "read and written" if one.writable else "read"
     uses = "reads and writes" if one.writable else "reads"
     driver = (
-        f"the driver's identity {uses} it, and pods have no credentials"
+        f"the driver's identity {uses} the bucket, and pods have no credentials"
         if cluster.create is not None
         else f"the cluster's owner installs {ADDON}, version 2, with an identity that reaches the bucket"
     )

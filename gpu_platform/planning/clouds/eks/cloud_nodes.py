@@ -84,8 +84,9 @@ def node_group_nodes(plan: EksPoolPlan, catalog: Catalog) -> CloudNodes:
         if plan.dranet
         else requests,
         fabric_nics=_fabric_nics(efa),
-        replacement=f"EKS node group {plan.node_group}: drain the node and terminate its instance (its id is the "
-        "end of spec.providerID: aws ec2 terminate-instances --instance-ids ID); the group creates another",
+        replacement=f"EKS node group {plan.node_group}: drain the node and terminate its instance (its id is "
+        "the end of spec.providerID: aws ec2 terminate-instances --instance-ids ID); the group "
+        "creates another node",
         local_nvme=plan.local_nvme,
         disk_gib=plan.block_devices[-1].size_gib,
         sized_groups=tuple(
@@ -160,8 +161,8 @@ def karpenter_nodes(plan: KarpenterPoolPlan, catalog: Catalog) -> CloudNodes:
         # also creates no node for claims of EFA interfaces.
         network_requests=efa_requests(efa, huge_pages=False),
         fabric_nics=_fabric_nics(efa),
-        replacement=f"Karpenter NodePool {plan.name}: delete the NodeClaim of the node (kubectl get nodeclaims -o "
-        "wide); the node is drained, and Karpenter creates another for pending pods",
+        replacement=f"Karpenter NodePool {plan.name}: delete the NodeClaim of the node (kubectl get nodeclaims "
+        "-o wide); the node is drained, and Karpenter creates another node for pending pods",
         replaced_by_claim=True,
         local_nvme=plan.node_class.get("instanceStorePolicy") == "RAID0",
         disk_gib=int(plan.node_class["blockDeviceMappings"][-1]["ebs"]["volumeSize"].removesuffix("Gi")),
@@ -191,10 +192,10 @@ def _karpenter_rolls(plan: KarpenterPoolPlan, grace: int) -> RollLimits:
     """Return how Karpenter replaces drifted nodes after the deployment."""
     held = "0" in plan.drift_budgets
     if held:
-        allowed = "its disruption budget allows no replacement now, so only empty nodes are replaced"
+        allowed = "the disruption budget allows no replacement now, so only empty nodes are replaced"
     else:
         budgets = (f"{nodes} of the nodes at a time" for nodes in plan.drift_budgets)
-        allowed = ", ".join(budgets) or "as its disruption budgets allow"
+        allowed = ", ".join(budgets) or "as the disruption budgets allow"
     unlimited = (
         f"Karpenter replaces the nodes after the deployment ({allowed}), and drains each for at most "
         f"{duration_text(grace)} (terminationGracePeriod)"

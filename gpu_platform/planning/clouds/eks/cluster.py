@@ -429,14 +429,17 @@ def _explain_api_access(cluster: EksCluster, create: CreateEks) -> Decision:
     inside = f"private for its nodes and pods{''.join(f', {network}' for network in private)}"
     locked_out = not public and (create.network is None or not private)
     if create.api_from_anywhere:
-        why = "api_from_anywhere: it is reachable from the whole internet, protected only by IAM"
+        why = "api_from_anywhere: the API server is reachable from the whole internet, protected only by IAM"
     elif locked_out:
         why = (
             "create.api_access names no network from which the first `up` could reach it, so this `up` is "
             "refused; other networks in the VPC, and networks connected by VPN or peering, also need an entry"
         )
     else:
-        why = "create.api_access declares it: other networks in the VPC or connected to it also need an entry"
+        why = (
+            "create.api_access declares these networks: other networks in the VPC or connected to it also need "
+            "an entry"
+        )
     return Decision(
         subject=f"cluster {cluster.name}",
         what="warning: API server" if create.api_from_anywhere or locked_out else "API server",

@@ -16,7 +16,7 @@ from gpu_platform.planning.clouds.section import NOT_SET, CloudCluster, ClusterS
 _REPLICAS = "replicas"  # a Helm value of Karpenter's chart
 _MOVES = "all pods of add-ons and controllers move to new nodes, including Karpenter and the GPU Operator"
 _ONE_BY_ONE = f"EKS replaces the system nodes one by one; {_MOVES}"
-_NEW_GROUP = f"a new group is created, then the old one is deleted; {_MOVES}"
+_NEW_GROUP = f"a new group is created, then the old group is deleted; {_MOVES}"
 
 
 def cluster_settings(cluster: CloudCluster) -> tuple[ClusterSetting, ...]:

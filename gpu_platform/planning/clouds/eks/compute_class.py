@@ -64,7 +64,7 @@ def check_compute_class(cluster: EksCluster, pools: Sequence[Pool], problems: Pr
             f"{', '.join(by_karpenter)} of Karpenter together with managed "
             f"{', '.join(pool.name for pool in managed)}",
             f"pools of one provisioner: {BOTH_ADD_NODES}",
-            "write the same provisioner in all of them",
+            "write the same provisioner in all pools of the class",
         )
     elif cluster.parts.cluster_autoscaler != "install" and any(pool.count.is_range for pool in managed):
         here.add(
@@ -76,5 +76,5 @@ def check_compute_class(cluster: EksCluster, pools: Sequence[Pool], problems: Pr
         here.add(
             f"{', '.join(pool.name for pool in managed)}, which no autoscaler scales",
             "at least one pool whose count has a range: the order decides which pool gets new nodes first",
-            "write count: {min: 0, desired: 0, max: N} in one of them",
+            "write count: {min: 0, desired: 0, max: N} in one of the pools",
         )

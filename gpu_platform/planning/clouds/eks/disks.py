@@ -90,5 +90,5 @@ def disk_key(pool: Pool, admitted: str) -> Iterator[tuple[str, str, str]]:
         yield (
             "disk key",
             pool.disk.kms_key,
-            f"the stack file sets it; the key's policy must allow its use by {admitted}, or no node starts",
+            f"the stack file sets the key; the key's policy must allow its use by {admitted}, or no node starts",
         )

@@ -164,7 +164,7 @@ def check_pinned_image(image: PinnedImage, kubernetes: str, why: str, problems: 
         here.add(
             found,
             f"a release of {image.family} with an image of Kubernetes {kubernetes}: {first} or newer",
-            f"name {first if image.alias else f'a release of {first}'} or a newer one, or remove release",
+            f"name {first if image.alias else f'a release of {first}'} or a newer release, or remove release",
         )
 
 
@@ -178,7 +178,7 @@ def check_image(pool: Pool, machine: MachineType, catalog: Catalog, problems: Pr
     if image.family == "bottlerocket" and catalog.nvlink_domain(machine) is not None:
         here.at("family").add(
             f"'bottlerocket' on {machine.name}",
-            "al2023: the image that EKS documents for UltraServers, with IMEX and the driver settings for it",
+            "al2023: the image that EKS documents for UltraServers, with IMEX and its driver settings",
             "remove family",
         )
     _check_fast_pull(pool, here)

@@ -35,7 +35,7 @@ def check_logins(cluster: EksCluster, problems: Problems) -> None:
         if alike is not None:
             here.add(
                 f"{login.principal!r}, and {alike!r} in {taken[alike]}",
-                "principals with different names: their access entries are named after them",
+                "principals with different names: the program names each access entry after its principal",
                 "rename one of the roles, or let people assume a role of the cluster's account",
             )
         taken[login.principal] = f"logins[{index}]"

@@ -156,7 +156,7 @@ def check_existing_vpc(
     if not network.control_plane_subnets and len(network.subnets) < LEAST_ZONES:
         here.at("subnets").add(
             f"one zone, {next(iter(network.subnets))}",
-            f"subnets in {LEAST_ZONES} zones: EKS places the control plane's interfaces in two",
+            f"subnets in {LEAST_ZONES} zones: EKS places the control plane's interfaces in two zones",
             "add a zone, or name control_plane_subnets",
         )
     if all(is_local_zone(zone) for zone in network.subnets):

@@ -100,7 +100,10 @@ def _check_unused_ranges(create: CreateGke, problems: Problems) -> None:
         if field in create.model_fields_set:
             problems.at(field).add(
                 f"{getattr(create, field)} together with network",
-                "ranges only for a VPC that the program creates, because the existing subnetwork has its own",
+                (
+                    "ranges only for a VPC that the program creates, because the existing subnetwork has its "
+                    "own ranges"
+                ),
                 f"remove {field}, or network",
             )
     if create.private_apis:
@@ -250,7 +253,7 @@ def plan_create(
             chosen=_reach(create, public, private),
             why="clients need no network path; the IP addresses are for the networks in api_access"
             if create.dns_access
-            else "dns_access is false, so only the networks in api_access reach it"
+            else "dns_access is false, so only the networks in api_access reach the API server"
             + (
                 f"; `up` and its kubeconfig use the public address, so `up` must run in {', '.join(public)}"
                 if public and private

@@ -116,7 +116,7 @@ def _check_version(plan: GkeClusterPlan, version: str, problems: Problems) -> No
         problems.add(
             f"GKE {version}",
             f"{needed} or newer, because the pools need it",
-            f"upgrade the cluster, or write kubernetes: '1.{minor(needed)}' before it is created",
+            f"upgrade the cluster, or write kubernetes: '1.{minor(needed)}' before the cluster is created",
         )
 
 

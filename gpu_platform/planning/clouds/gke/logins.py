@@ -131,7 +131,7 @@ def login_notes(
     needing = iam_members(members)
     if needing and (own_stack or not manages_iam(cluster)):
         why = (
-            "a team's stack does not change Google Cloud"
+            "a team's stack does not change resources of Google Cloud"
             if own_stack
             else "the program does not change the project's IAM policy"
         )

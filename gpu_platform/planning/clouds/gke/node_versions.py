@@ -106,7 +106,7 @@ def check_node_version(
     if needed is not None and order(release) < order(needed):
         here.add(
             f"{release!r} with {machine.name}",
-            f"GKE {needed} or newer for its machine type, capacity, topology policy and network",
+            f"GKE {needed} or newer for the pool's machine type, capacity, topology policy and network",
             "write a newer version, or remove release",
         )
     broken = _broken_from(pool, machine, catalog)

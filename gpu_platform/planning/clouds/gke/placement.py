@@ -45,7 +45,10 @@ def plan_placement(pool: Pool, machine: MachineType, cluster: GkeCluster, catalo
         why = "the stack file sets it"
         if group is None and pool.capacity.type == "reservation":
             # cluster-toolkit 1.95, update_reservation_props of its Slurm controller.
-            why += "; a dense reservation supports it, other reservations support only their own policy"
+            why += (
+                "; a dense reservation supports compact placement, other reservations support only their own "
+                "policy"
+            )
         return PlacementChoice(compact=_compact(pool, group), why=why)
     why_not = _why_not(pool, machine, cluster, catalog.gcp_family(machine))
     if why_not is not None:
@@ -164,7 +167,7 @@ def _check_compact(
     elif not family.compact_with_flex_start:
         here.add(
             f"'compact' with flex-start on {machine.name}",
-            "none; among the GPU machines only a3-ultragpu and a4-highgpu support both",
+            "none; among the GPU machines only a3-ultragpu and a4-highgpu support this combination",
             "write type: none, or use a different capacity type",
         )
 

@@ -96,7 +96,7 @@ def test_a_release_that_is_older_than_the_kubernetes_of_the_cluster_is_refused(
     given = {**settings, "count": {"desired": 0, "max": 2}} if settings else {}
     (problem,) = problems_of(pool(**given, image=image), eks(kubernetes="1.36"))
     assert problem.path == "pools[0].image.release"
-    assert problem.fix == f"name {first} or a newer one, or remove release"
+    assert problem.fix == f"name {first} or a newer release, or remove release"
     assert problems_of(pool(**given, image=image), eks(kubernetes="1.35")) == []
     assert problems_of(pool(**given, image=image), eks()) == [], "unknown until the cluster is looked up"
 
