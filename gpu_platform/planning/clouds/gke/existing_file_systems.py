@@ -44,7 +44,7 @@ def check_existing(one: ExistingStorage, here: Problems) -> None:
         if getattr(one, field) is None:
             here.at(field).add(
                 f"nothing with system {one.system}",
-                f"{what} , because nodes need it to mount the instance",
+                f"{what}, because nodes need it to mount the instance",
                 "see gcloud filestore instances describe"
                 if one.system == "filestore"
                 else "see gcloud lustre instances describe",
