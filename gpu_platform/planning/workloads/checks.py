@@ -213,10 +213,8 @@ def _check_starts(team: Team, available: Available, problems: Problems) -> None:
         if not any(hours.is_on(time) or hours.starts_next(time) < time + deadline for time in times):
             problems.at(f"batch_jobs[{index}]").at("schedule").add(
                 f"{job.schedule!r} with deadline {job.deadline}, on pool {job.pool} with nodes {hours}",
-                (
-                    "start times after which the pool has nodes before the deadline, which includes the wait "
-                    "for nodes"
-                ),
+                "start times after which the pool has nodes before the deadline, which includes the wait "
+                "for nodes",
                 f'write for example schedule: "{cron_in(hours)}" (UTC)',
             )
 

@@ -125,10 +125,8 @@ def _check_block(
     if not family.capacity_blocks:
         here.at("type").add(
             f"'capacity-block' for {machine.name}",
-            (
-                f"an instance type that EC2 sells as Capacity Blocks; {family.name} has no Capacity Blocks "
-                f"({family.source})"
-            ),
+            f"an instance type that EC2 sells as Capacity Blocks; {family.name} has no Capacity Blocks "
+            f"({family.source})",
             "write type: on-demand, spot or reservation",
         )
     if block.needed_until is None:

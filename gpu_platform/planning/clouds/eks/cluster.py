@@ -154,10 +154,8 @@ def _check_create(cluster: EksCluster, create: CreateEks, problems: Problems) ->
     if cluster.security_groups:
         problems.at("security_groups").add(
             "security_groups together with create",
-            (
-                "security_groups only for an existing cluster: nodes of a new cluster have the cluster's "
-                "security group"
-            ),
+            "security_groups only for an existing cluster: nodes of a new cluster have the cluster's "
+            "security group",
             "remove security_groups, or create",
         )
 

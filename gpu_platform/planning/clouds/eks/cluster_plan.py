@@ -379,10 +379,8 @@ class EksClusterPlan:
                 f"{networks}, and the VPC does not exist yet",
                 "the public network of the machine that runs the first `up`, which creates the VPC and then "
                 "objects in the cluster",
-                (
-                    "name this network, and replace it once `up` runs in a network that reaches the VPC; "
-                    "nothing was changed"
-                ),
+                "name this network, and replace it once `up` runs in a network that reaches the VPC; "
+                "nothing was changed",
             )
         if self.create.private_networks:
             return None

@@ -25,10 +25,8 @@ def version_problem(running: str, planned: str) -> Problem | None:
         return Problem(
             "cluster.kubernetes",
             f"{planned!r}, and the cluster has {running}",
-            (
-                f"{running} or newer: `up` changes the control plane before its nodes, and nodes may not be "
-                "newer than the control plane"
-            ),
+            f"{running} or newer: `up` changes the control plane before its nodes, and nodes may not be "
+            "newer than the control plane",
             f'write kubernetes: "{running}"; EKS rolls a control plane back within 7 days of an upgrade, after '
             f"its nodes ({_ROLLBACK}), and then the older version can be declared; nothing was changed",
         )

@@ -187,10 +187,8 @@ def check_shared_groups(
         if zone != its_zone:
             problems.at(f"pools[{index}].{field}").add(
                 f"{group!r} in {zone}",
-                (
-                    f"{its_zone}, where pools[{other}] uses the group, because a cluster placement group cannot "
-                    "span zones"
-                ),
+                f"{its_zone}, where pools[{other}] uses the group, because a cluster placement group cannot "
+                "span zones",
                 "name another group, or correct the zone",
             )
 

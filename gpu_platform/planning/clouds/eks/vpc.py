@@ -241,10 +241,8 @@ def check_pods_cidr(create: CreateEks, problems: Problems) -> None:
     if not pods.subnet_of(POD_RANGES) or not widest <= pods.prefixlen <= narrowest:
         problems.add(
             f"{create.pods_cidr!r}",
-            (
-                f"a /{widest} to /{narrowest} of {POD_RANGES}: a VPC accepts it in addition to any other "
-                "private range"
-            ),
+            f"a /{widest} to /{narrowest} of {POD_RANGES}: a VPC accepts it in addition to any other "
+            "private range",
             "write for example pods_cidr: 100.64.0.0/16",
         )
     elif pods.overlaps(IPv4Network(create.cidr)):

@@ -100,10 +100,8 @@ def _check_unused_ranges(create: CreateGke, problems: Problems) -> None:
         if field in create.model_fields_set:
             problems.at(field).add(
                 f"{getattr(create, field)} together with network",
-                (
-                    "ranges only for a VPC that the program creates, because the existing subnetwork has its "
-                    "own ranges"
-                ),
+                "ranges only for a VPC that the program creates, because the existing subnetwork has its "
+                "own ranges",
                 f"remove {field}, or network",
             )
     if create.private_apis:

@@ -27,10 +27,8 @@ def check_network(
         if pool.network.rdma:
             here.at("rdma").add(
                 f"true on {machine.name}",
-                (
-                    "false, because the machine type has no GPU NICs; machine types with eight GPUs have GPU "
-                    "NICs from a3-highgpu-8g on"
-                ),
+                "false, because the machine type has no GPU NICs; machine types with eight GPUs have GPU "
+                "NICs from a3-highgpu-8g on",
                 "remove rdma, or use a machine type with GPU NICs",
             )
         if pool.network.via is not None:

@@ -98,10 +98,8 @@ def size_system_nodes(
         problems.at("system").add(
             f"at most {counted(most, 'node')} of {name}, with {room_text(system_room(name, catalog))} "
             "for controllers on each",
-            (
-                f"room for {requests_text(pods)}, most of it for {largest(pods)}; there is no room for "
-                f"{', '.join(lacking)}"
-            ),
+            f"room for {requests_text(pods)}, most of it for {largest(pods)}; there is no room for "
+            f"{', '.join(lacking)}",
             f"write machine_type: {sufficient}",
         )
     decision = Decision(
