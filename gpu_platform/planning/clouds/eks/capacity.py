@@ -136,7 +136,7 @@ def _check_block(
     if ends is None:
         here.at("ends").add(
             f"nothing, with needed_until {block.needed_until.isoformat()}",
-            "the end of the block, because needed_until is compared with it",
+            "the end of the block, because needed_until is compared with it; without needed_until, none is needed",
             "write ends: as aws ec2 describe-capacity-reservations shows EndDate",
         )
     elif ends - drain < block.needed_until:

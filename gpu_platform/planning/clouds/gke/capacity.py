@@ -178,7 +178,8 @@ def _check_reservation(capacity: Reservation, pool: Pool, cluster: GkeCluster, h
     if capacity.needed_until is not None and capacity.ends is None:
         here.at("ends").add(
             f"nothing, with needed_until {capacity.needed_until.isoformat()}",
-            "the end of the reservation, because needed_until is compared with it",
+            "the end of the reservation, because needed_until is compared with it; without needed_until, none is "
+            "needed",
             "write ends as shown in timeWindow.endTime by gcloud compute future-reservations describe",
         )
     elif capacity.needed_until is not None and capacity.ends is not None and capacity.ends < capacity.needed_until:
