@@ -12,5 +12,5 @@ Run = Callable[..., Ran]
 
 @pytest.fixture
 def run() -> Run:
-    """Return a function that runs the command line and returns the exit code, the output and the errors."""
+    """Return a function that runs a command of the CLI and returns its exit code, output and errors."""
     return command_line.run

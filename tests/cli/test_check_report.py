@@ -1,4 +1,4 @@
-"""`check` as SARIF and JUnit, where every finding refers to its line of the stack file."""
+"""The SARIF and JUnit output of `check`. Every finding refers to its line of the stack file."""
 
 from __future__ import annotations
 
@@ -49,8 +49,9 @@ config:
 """
 
 
-# The form of each object in a log that `check` writes, from section 3 of SARIF 2.1.0 (OASIS, errata 01).
-# Each field has the type of its value. Required fields end with `!`, and no other fields are allowed.
+# The fields of each object in the SARIF logs of `check`, from section 3 of SARIF 2.1.0 (OASIS, errata 01).
+# Each field has the type of its value.
+# Required fields end with `!`, and no other fields are allowed.
 # On 2026-11-25, logs were also valid against the whole schema (oasis-tcs/sarif-spec, sarif-2.1/schema).
 MESSAGE = {"text!": str}
 FORM: dict[str, Any] = {
@@ -96,7 +97,7 @@ FORM: dict[str, Any] = {
 
 
 def strays(value: Any, form: Any, path: str = "log") -> list[str]:
-    """Return the places where a value does not match a form."""
+    """Return the paths at which `value` does not match `form`."""
     if isinstance(form, set):
         return [] if value in form else [path]
     if isinstance(form, list):

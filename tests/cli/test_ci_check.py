@@ -27,7 +27,7 @@ def read(name: str) -> Any:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A user's repository with stack files of several programs."""
+    """Create a user's repository that contains stack files of several programs."""
     folder = tmp_path / "theirs"
     (folder / "stacks").mkdir(parents=True)
     (folder / "stacks" / "Pulumi.mine.yaml").write_text(SHARED_TRAINING, "utf-8")
@@ -53,7 +53,7 @@ def test_the_hook_prints_findings_at_their_lines_and_leaves_other_programs_out(r
     files = sorted(str(one.relative_to(repository)) for one in (repository / "stacks").iterdir())
     assert all(re.search(hook()["files"], one) for one in files)
     done = run([str(PROJECT_ROOT / hook()["entry"]), *files], repository)
-    assert done.returncode == 2  # the worst exit code of all files
+    assert done.returncode == 2  # the highest exit code of all files
     found = [
         re.fullmatch(r"stacks/Pulumi\.(\w+)\.yaml:(\d+):\d+: (\w+): ([\w-]+): .+", one)
         for one in done.stdout.splitlines()
@@ -180,7 +180,7 @@ def test_the_action_uploads_what_its_check_wrote_and_runs_no_text_of_its_inputs(
     for step in steps().values():
         assert ("run" in step) != ("uses" in step)
         # In a composite action, every script must name its shell.
-        # An expression in a script would execute the text of an input.
+        # An expression in a script would let the text of an input run as code.
         assert "run" not in step or (step["shell"], "${{" in step["run"]) == ("bash", False)
         assert "uses" not in step or re.fullmatch(r"[\w-]+/[\w/-]+@[0-9a-f]{40}", step["uses"])
     named = set(re.findall(r"inputs\.([\w-]+)", (PROJECT_ROOT / "action.yml").read_text("utf-8")))

@@ -1,4 +1,6 @@
-"""A cloud cluster is reached through the kubeconfig in its stack's outputs, which the Pulumi CLI reads."""
+"""Commands reach a cloud cluster through the kubeconfig in the stack's outputs. The Pulumi CLI reads these
+outputs.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +37,12 @@ def plan() -> EnvironmentPlan:
 
 
 CALLS = "calls.txt"
-"""File with one line for each call of the CLI."""
+"""The file to which the fake CLI adds one line for each call."""
 
 
 @pytest.fixture(autouse=True)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine with a backend and no program on PATH. Returns the only folder on PATH."""
+    """Simulate a machine with a backend but no program on PATH. Return the only folder on PATH."""
     folder = tmp_path / "path"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))

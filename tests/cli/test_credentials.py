@@ -1,4 +1,4 @@
-"""Which kind of credentials is found when only the environment and the shared files are read."""
+"""The kind of credentials that is found in the environment and in the shared files, without any other source."""
 
 from __future__ import annotations
 

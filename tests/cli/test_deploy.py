@@ -1,5 +1,5 @@
-"""The output of `preview`, `up` and `destroy` with a fake engine, and the errors that they report before any
-change.
+"""The output of `preview`, `up` and `destroy` with a fake engine, and the errors that these commands report before
+any change.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NO_CHANGES: Mapping[str, Any] = {"counts": {}, "kinds": {}, "changes": []}
 
 
 class Engine:
-    """An engine that records its calls, and the output that was printed before them."""
+    """An engine that records each call, and the output that was printed before the call."""
 
     engine, why = "pulumi", "requested"
 
@@ -86,9 +86,7 @@ class Engine:
 
 @pytest.fixture
 def given(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Return a function that builds the engine of a stack from its plan and from the outputs of its last
-    deployment.
-    """
+    """Return a function that builds an engine from a stack's plan and the outputs of its last deployment."""
 
     def make(plan: EnvironmentPlan, outputs: Mapping[str, Any] | None) -> Engine:
         engine = Engine(outputs, capsys)
@@ -102,7 +100,7 @@ def given(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
         monkeypatch.setattr(deploy.control_plane, "names", list)
         monkeypatch.setattr(deploy, "_observe", lambda *_, **__: None)
         monkeypatch.setattr("gpu_platform.live.cluster_access.client_of", unreachable)
-        # There is no cluster whose nodes could be read.
+        # No cluster exists, so no nodes can be read.
         monkeypatch.setattr(deploy, "preview_rollout", lambda *_: Rollout())
         monkeypatch.setattr(deploy, "change_nodes", lambda *_: ())
         return engine
@@ -501,7 +499,7 @@ def test_a_destroy_of_a_stack_that_is_not_deployed_destroys_and_lists_nothing(
 
 
 class Terminal(io.StringIO):
-    """Standard input that is a terminal with typed text."""
+    """A terminal as standard input, with text that a user has typed."""
 
     def isatty(self) -> bool:
         return True

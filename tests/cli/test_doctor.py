@@ -24,7 +24,7 @@ SECRET = "never-to-be-printed"
 
 @pytest.fixture(autouse=True)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine with an empty home, no program on PATH and no network. Returns the only folder on PATH."""
+    """Simulate a machine with an empty home, no program on PATH and no network. Return the only folder on PATH."""
     for name in ("PULUMI_BACKEND_URL", "AWS_PROFILE", "AWS_ACCESS_KEY_ID", "GOOGLE_APPLICATION_CREDENTIALS"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "path").mkdir()
@@ -42,7 +42,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _record_once(loaded: LoadedStack) -> RecordedProgram:
-    """Run the program only once for each stack in `stacks/`, because this takes most of the time."""
+    """Run the program only once for each stack in `stacks/`, because running it takes most of a test's time."""
     return record_shipped(loaded.stack) if loaded.path.parent == STACKS_DIR else record_stack(loaded)
 
 
@@ -152,9 +152,9 @@ def test_quotas_and_permissions_are_left_for_a_manual_check(
     found = needs("eks-training")
 
     quota = found["quota Running On-Demand G and VT instances"]
-    # serve needs 10 x 48 vCPU, and two more nodes in each of three zones while EKS rolls its nodes.
-    # develop needs 8 x 64 vCPU of its largest machine type, and one more node while Karpenter rolls its nodes.
-    # train uses a capacity block.
+    # Pool serve needs 10 x 48 vCPU, plus two nodes in each of three zones while EKS rolls the nodes.
+    # Pool develop needs 8 x 64 vCPU for its largest machine type, plus one node while Karpenter rolls the nodes.
+    # Pool train uses a capacity block.
     assert "1344 vCPU in us-east-2" in quota["needed_for"]
     assert "plus 7 nodes while they are rolled" in quota["needed_for"]
     system = found["quota Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"]

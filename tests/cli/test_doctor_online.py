@@ -23,7 +23,7 @@ RESERVATION = "cr-0f0e0d0c0b0a09080"
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine with the tools that `up` needs, and without credentials."""
+    """Simulate a machine that has the tools for `up`, but no credentials."""
     for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "GOOGLE_APPLICATION_CREDENTIALS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")

@@ -1,4 +1,4 @@
-"""Commands refuse options that they would ignore, because a user of such an option expects an effect."""
+"""Commands refuse options that would have no effect, because users expect an effect."""
 
 from __future__ import annotations
 

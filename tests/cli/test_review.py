@@ -182,7 +182,9 @@ def test_the_commands_of_both_templates_write_one_comment_that_each_push_replace
 @pytest.mark.long
 @pytest.mark.parametrize("template", ["github", "gitlab"])
 def test_a_review_omits_stacks_that_others_changed_meanwhile(repository: Path, template: str) -> None:
-    """The merge commit that CI checks out contains a newer target branch than the event's base commit."""
+    """The merge commit that CI checks out can contain commits of the target branch that are newer than the event's
+    base commit.
+    """
     stacks = repository / "stacks"
     shutil.copy(stacks / "Pulumi.local.yaml", stacks / "Pulumi.other.yaml")
     _git(repository, "add", ".")

@@ -1,4 +1,6 @@
-"""A stack with spot nodes of four machine types, from its file to its resources, with all outputs unknown."""
+"""A pool with spot nodes of four machine types: the output of `check`, and the rendered resources. All cloud
+outputs are unknown.
+"""
 
 from __future__ import annotations
 

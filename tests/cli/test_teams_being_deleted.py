@@ -32,7 +32,9 @@ LEFT = "team-that-left"
 
 @pytest.fixture
 def leaving(start_sandbox: Callable[..., control_plane.Status]) -> Iterator[ClusterAccess]:
-    """A team namespace that is being deleted, but is kept by a member's finalizer."""
+    """Yield access to a cluster with a team namespace that is being deleted. A member's finalizer keeps the
+    namespace.
+    """
     status = start_sandbox()
     client = KubernetesClient(status.kubeconfig)
     live = client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}})
@@ -71,7 +73,7 @@ def test_team_remove_continues_an_interrupted_deletion(
     live = client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     kept: dict[str, Any] = {"name": "kept", "namespace": LEFT, "finalizers": ["example.com/mine"]}
     client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": kept})
-    client.delete(live)  # the interrupted command had done this
+    client.delete(live)  # the interrupted command had deleted the namespace
     platform = copy.deepcopy(dict(STACKS["existing"]))
     platform["cluster"] = {**platform["cluster"], "kubeconfig": str(status.kubeconfig)}
     platform["cluster"].pop("context", None)

@@ -28,7 +28,7 @@ def _signals(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture
 def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
-    """A stack whose sandbox does not exist."""
+    """Return the plan of a stack whose sandbox does not exist."""
     monkeypatch.setenv("GPU_PLATFORM_SANDBOX_DIR", str(tmp_path))
     return load_stack("local").plan
 

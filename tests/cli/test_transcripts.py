@@ -1,4 +1,4 @@
-"""The help, a success and a failure of every command have a consistent style. Text files record them."""
+"""The help, a success and a failure of every command have a consistent style. Text files record the output."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_every_command_that_prints_results_has_a_json_form() -> None:
 
 @pytest.fixture(scope="module")
 def widest() -> dict[str, str]:
-    """The output of each call without truncated columns, shared by the tests of all widths."""
+    """Return a mapping for the output of each call without truncated columns. The tests of all widths share it."""
     return {}
 
 

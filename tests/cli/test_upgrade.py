@@ -64,7 +64,7 @@ def test_each_upgrade_step_is_a_planned_edit_with_its_disruptions(run: Run, stac
     operator, kubernetes = document["steps"]
     assert operator["edits"] == {"operator.release": "v26.7.0"}
     by_subject = {impact["subject"]: impact for impact in operator["disturbs"]}
-    # The driver is the default of the release, so it changes with the release.
+    # The driver version is the default of the operator's release, so both change together.
     assert by_subject["pool train"]["new"] == "595.91.07"
     assert (by_subject["pool train"]["nodes"], by_subject["pool train"]["gpus"]) == (2, 16)
     assert by_subject["pool train"]["pods"] is None

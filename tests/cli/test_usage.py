@@ -58,7 +58,7 @@ def test_claimed_devices_count_once_per_kind_except_the_validators() -> None:
     ]
     pods = [
         claiming("a", "two"),
-        claiming("a", "two"),  # uses the same claim again
+        claiming("a", "two"),  # a second pod with the same claim
         claiming("a", "slice"),
         claiming(None, "waits"),
         claiming("a", "agent"),

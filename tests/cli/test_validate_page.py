@@ -1,4 +1,4 @@
-"""The HTML page and the CTRF form of a validation report for simulated nodes."""
+"""The HTML page and the CTRF report of a validation of simulated nodes."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ addEventListener("load", () => {
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]:
-    """Return the browser's measurements by width, and its standard error."""
+    """Return the measurements for each frame width, and the browser's standard error."""
     assert CHROMIUM is not None
     folder: Path = tmp_path_factory.mktemp("browser")
     page = escape(validation_page(fleet(), "prod", load_catalog()), quote=True)

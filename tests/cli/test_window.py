@@ -1,5 +1,5 @@
-"""Outside the maintenance window, node changes are refused. The message names the changes and when the window
-opens.
+"""`up` refuses node changes outside the maintenance window. The message names the changes and the time
+at which the window opens.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Transcripts of the help, a success and a failure of every command, as text files.
+"""Transcripts of the help, a successful call and a failing call of every command, as text files.
 
 `python -m tests.cli.transcripts` writes them to tests/cli/transcripts/. A test compares them with the actual
 output.
@@ -40,7 +40,8 @@ _SHOWN = {
     "port": "PORT",
     "prometheus": "PROMETHEUS",
 }
-# A row of doctor. If a tool is not found, the row differs only in its state and finding.
+# A row in the output of `doctor`.
+# If a tool is not found, only the state and the finding of the row differ.
 _ROW = re.compile(r"(ok|absent|CHECK|MISSING) +(?P<name>\S+(?: \S+)*?) {2,}.*(?P<purpose>\(for: .*\))")
 _SERVE = {"node-metrics"}  # these commands run until they are interrupted
 _WORKLOADS = {
@@ -136,7 +137,7 @@ def names() -> list[str]:
 
 def transcript(command: str) -> str:
     """Return the output of a command's help and calls, 80 columns wide."""
-    # pytest's folder is not used, because the length of its path would change the line breaks.
+    # pytest's temporary folder is not used, because the length of its path would change the line breaks.
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="t") as folder:
         return _transcript(command, Path(folder))
 
@@ -202,7 +203,7 @@ def _without_what_this_machine_has(row: re.Match[str]) -> str:
 
 
 def _lines(text: str, folder: Path) -> Iterator[str]:
-    """Yield the lines, without values that differ between machines and releases."""
+    """Yield the lines, with placeholders for values that differ between machines and releases."""
     text = text.replace(str(folder), "TMP").replace(str(PROJECT_ROOT), "PROJECT")
     text = text.replace(f"gpu-platform {version()} ", "gpu-platform VERSION ")
     text = text.replace(f"{platform.node()}: pass", "HOST: pass")
