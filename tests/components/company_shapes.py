@@ -1,4 +1,4 @@
-"""Stacks like those that companies have, each with a name, called a shape.
+"""Stacks that resemble those of companies. Each stack has a name and is called a shape.
 
 They have existing networks, racks, capacity blocks, spot nodes, CPU pools and the company's own rules.
 """
@@ -95,7 +95,8 @@ POD_SUBNETS: Final = {
     "us-east-2b": "subnet-6a1b2c3d4e5f60718",
     "us-east-2c": "subnet-7a1b2c3d4e5f60718",
 }
-# With pod subnets, a pod's network needs an interface on network card 0, and this layout leaves one free.
+# With pod subnets, pods need their own interface on network card 0.
+# This layout leaves one interface free.
 _TRAIN_WITH_POD_SUBNETS: Final = _pool(
     "train", "p5.48xlarge", "training", 2, zones=["us-east-2a"], network={"layout": "efa-primary"}
 )

@@ -72,7 +72,8 @@ def test_every_resource_has_a_component_as_parent_and_the_clusters_provider(stac
         assert f"::{cluster}::" in record.provider, record.urn
 
 
-# Stacks on clouds have separate tests, which compare previews with deploys that know every output.
+# Stacks on clouds have separate tests.
+# These tests compare previews with deployments in which every output is known.
 @pytest.mark.parametrize("name", [name for name in STACKS if not name.startswith(("eks-", "gke-"))])
 def test_a_preview_with_every_output_unknown_registers_the_same_resources(stack: Stack, name: str) -> None:
     known = record_stack(

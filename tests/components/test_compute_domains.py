@@ -48,7 +48,7 @@ def test_a_workload_has_a_compute_domain_and_its_pods_claim_the_channel(provider
     claim = {"name": "pretrain-channel", "resourceClaimTemplateName": "pretrain-channel"}
     assert pod["resourceClaims"][0] == claim
     assert pod["containers"][0]["resources"]["claims"][0] == {"name": "pretrain-channel"}
-    # The DRA driver creates the template, not the program.
+    # The DRA driver, not the program, creates the template.
     templates = [one for one in recording.resources if one.type.endswith(":ResourceClaimTemplate")]
     assert "pretrain-channel" not in [one.inputs["metadata"]["name"] for one in templates]
 

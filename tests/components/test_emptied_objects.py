@@ -1,4 +1,4 @@
-"""If a part of a CRD object contains fields in one stack, the part is not empty in any other stack.
+"""If a mapping in a custom resource has fields in one stack, the mapping is not empty in any other stack.
 
 Server-side apply sets a mapping to null when its last field is removed, and a CRD refuses null for an object.
 Neither kubectl nor the Pulumi provider can apply such a change (observed with a Cohort on Kubernetes 1.36,
@@ -41,8 +41,8 @@ def is_of_extension(record: ResourceRecord) -> bool:
 
 
 def parts(value: object, path: Part) -> Iterator[tuple[Part, bool]]:
-    """Yield each mapping of a manifest and whether it is empty. Lists are skipped, because they are replaced as a
-    whole.
+    """Yield the path of each mapping in a manifest, and whether the mapping is empty. Lists are skipped, because
+    they are replaced as a whole.
     """
     if isinstance(value, Mapping):
         yield path, not value

@@ -1,8 +1,7 @@
 """The replacements that a preview announces for inputs that a cloud cannot change in place.
 
-The simulated clouds know these inputs for each kind of resource (`tests/support/played_cloud/kinds.yaml`). Each of
-these inputs that the program sets is a property of pools (`catalog/facts/pool_changes.yaml`), a cluster setting,
-or constant.
+`tests/support/played_cloud/kinds.yaml` lists these inputs for each kind of resource. If the program sets such an
+input, it is a property of pools (`catalog/facts/pool_changes.yaml`), a cluster setting, or constant.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from tests.support.recorded import Recorded, record_platform
 EKS = {"provider": "eks", "name": "prod", "region": "us-east-2"}
 # The kinds that a ResourceQuota counts under the name of the resource, without the prefix `count/`.
 NAMED = {"pods", "services", "configmaps", "secrets", "persistentvolumeclaims"}
-# Controllers create objects of these kinds, as many as the members' objects require.
+# Controllers create objects of these kinds, and their number depends on the members' objects.
 MADE_BY_CONTROLLERS = {"count/controllerrevisions.apps"}
 
 

@@ -25,7 +25,7 @@ PAGE = (PROJECT_ROOT / "docs" / "components.md").read_text("utf-8")
 
 
 def block(language: str) -> str:
-    """Return the page's code block in a language."""
+    """Return the code block in this language from docs/components.md."""
     return "".join(re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL))
 
 

@@ -70,7 +70,8 @@ def test_every_section_of_an_environment_is_an_argument_of_a_platform(schema: An
     from gpu_platform.stack import Environment
 
     declared = set(schema["resources"]["gpu-platform:index:GpuPlatform"]["inputProperties"])
-    # No arguments: kind, named sharing settings, and fields that only the policy pack, `up` or `destroy` reads.
+    # These fields are not arguments: the kind, named sharing settings, and fields that only the policy pack, `up`
+    # or `destroy` reads.
     left_out = {"kind", "policy", "sharing", "protect"}
     assert declared == {camel_case(name) for name in Environment.model_fields if name not in left_out}
 

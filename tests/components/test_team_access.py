@@ -27,8 +27,8 @@ Asked = Callable[[str, str, str, str], bool]
 
 @pytest.fixture(scope="module")
 def may(sandbox: Status) -> Iterator[Asked]:
-    """Return a function that reports whether a role allows a verb on a resource. A sandbox with the team gives the
-    answer.
+    """Yield a function that returns whether a role allows a verb on a resource. The API server of a sandbox with
+    the team decides.
     """
     client = KubernetesClient(sandbox.kubeconfig)
     program = record_program(

@@ -30,7 +30,8 @@ def test_every_team_has_a_defaults_policy_for_new_pods_with_gpus(tmp_path: Path)
         assert spec["matchConstraints"]["namespaceSelector"]["matchLabels"] == {
             "kubernetes.io/metadata.name": team
         }
-        # The first condition limits the cost of the second one and of the expressions.
+        # The cost of the expressions grows with the square of the number of containers.
+        # The first condition limits this number.
         assert [one["name"] for one in spec["matchConditions"]] == ["has-few-containers", "requests-gpus"]
         binding = found.one("MutatingAdmissionPolicyBinding", policy.name).inputs["spec"]
         assert binding == {"policyName": policy.name}

@@ -21,7 +21,7 @@ STACK = "registry-team"
 
 @pytest.fixture(scope="module")
 def client(sandbox: Status) -> Iterator[KubernetesClient]:
-    """A client for a sandbox whose team has an image pull secret."""
+    """Yield a client for a sandbox whose team has an image pull secret."""
     program = record_program(
         Path(__file__).parent / "programs" / "team_with_pull_secret.py",
         project="gpu-platform",

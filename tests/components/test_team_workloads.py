@@ -104,7 +104,7 @@ def manifest(found: Recorded, kind: str, name: str) -> dict[str, Any]:
 
 
 def templates(node: Any) -> list[dict[str, Any]]:
-    """Return all pod specs below a node."""
+    """Return all pod specs in an object or a list of objects."""
     if isinstance(node, list):
         return [spec for one in node for spec in templates(one)]
     if not isinstance(node, dict):

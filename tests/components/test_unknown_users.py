@@ -17,7 +17,7 @@ UNKNOWN = 54321
 
 
 def environments(objects: Any) -> list[dict[str, str]]:
-    """Return the environment variables of the main container of each pod below a node."""
+    """Return the environment variables of the main container of each pod spec in `objects`."""
     return [
         {one["name"]: one.get("value", "") for one in spec["containers"][0].get("env") or ()}
         for spec in templates(objects)

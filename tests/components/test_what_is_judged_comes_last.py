@@ -1,5 +1,5 @@
-"""Objects are written after the policies and quotas that apply to them, so one change can relax a rule and depend
-on it.
+"""Objects are written after the policies and quotas that apply to them. One deployment can therefore relax a rule
+and create objects that need the relaxed rule.
 
 The Pulumi CLI writes objects in parallel. Only dependencies determine their order.
 """
@@ -87,7 +87,7 @@ STACKS_OF_WORK = {
 
 
 def kind_of(record: ResourceRecord) -> str:
-    """Return the API group and resource of an object as rules of admission policies contain them, such as
+    """Return the API group and resource of an object in the form that admission policies use, such as
     `apps/deployments`.
     """
     group = str(record.inputs["apiVersion"]).rpartition("/")[0]

@@ -28,14 +28,14 @@ GROUP = "kueue.x-k8s.io/podset-group-name"
 
 @pytest.fixture(scope="module")
 def found() -> Recorded:
-    """One workload of each kind, with queues and a topology."""
+    """Record one workload of each kind, with queues and a topology."""
     return recorded()
 
 
 @pytest.fixture(scope="module")
 def few() -> Recorded:
-    """Services with one copy, with an autoscaled copy or with two copies across nodes, and batch jobs that run
-    once.
+    """Record a batch job that runs once, and services with one copy, an autoscaled copy, or two copies across
+    nodes.
     """
     one = {"name": "one", "pool": "train", "image": IMAGE, "gpus": 4, "run_as_user": 1000, "startup": "12s"}
     scaled = {**one, "name": "scaled", "autoscaling": {"max_replicas": 2, "query": "q", "threshold": 1}}
@@ -240,7 +240,7 @@ def test_a_job_that_must_not_spread_is_annotated_only_with_queues(few: Recorded)
     assert "podset-" not in str([dict(one.inputs) for one in few.resources])
 
 
-# -- how jobs end and start anew ------------------------------------------------------------------------------
+# -- how jobs end and restart ---------------------------------------------------------------------------------
 
 
 def test_a_notebook_ends_when_nobody_uses_it_and_at_its_deadline(found: Recorded) -> None:
@@ -261,7 +261,7 @@ def test_a_notebook_ends_when_nobody_uses_it_and_at_its_deadline(found: Recorded
 def test_each_part_of_a_batch_job_has_its_own_attempts_and_none_stops_the_others(few: Recorded) -> None:
     spec = manifest(few, "Job", "sweep")["spec"]
     assert spec["completionMode"] == "Indexed"
-    assert (spec["completions"], spec["parallelism"]) == (3, 3)  # no more pods at a time than there are parts
+    assert (spec["completions"], spec["parallelism"]) == (3, 3)  # no more pods at a time than the job has parts
     assert spec["backoffLimitPerIndex"] == 4
     assert spec["maxFailedIndexes"] == 3
     assert "backoffLimit" not in spec

@@ -19,7 +19,7 @@ from botocore.model import ServiceModel
 from gpu_platform.deploy.recorded.properties import UNKNOWN
 
 OWN_ID = "the-id-of-what-the-first-request-made"
-SUFFIX = "-1a2b3c4"  # the suffix that Pulumi adds to a logical name if a resource has no name
+SUFFIX = "-1a2b3c4"  # the suffix that Pulumi adds to the logical name of a resource without a name of its own
 
 
 class NotInTheApi(AssertionError):
@@ -52,7 +52,7 @@ class ProvidersOwn:
 
 Shape = Any  # A shape of botocore.model. Its kind decides whether it has members, a member, or a key and a value.
 Table = Mapping[tuple[str, str], Spelt | ProvidersOwn]
-"""For an API shape and an input of it, how the provider passes the input to the API."""
+"""Maps an API shape and one of its inputs to the form in which the provider passes this input to the API."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The fields and values of Karpenter's v1 objects that the program writes. With them, objects are checked without
+"""The fields and values of Karpenter's v1 objects that the program writes. Tests use them to check objects without
 the CRDs.
 
 Source: CRDs of karpenter-provider-aws v1.14.1. A field that is not listed here is either misspelt or new.

@@ -42,14 +42,16 @@ Answer = Mapping[str, Any]
 
 
 class MotoCloud:
-    """The account. It compares every request with the API model, and sends it if moto supports the operation."""
+    """A moto account. It compares every request with the API model, and sends the request if moto supports the
+    operation.
+    """
 
     def __init__(self, endpoint: str) -> None:
         self._endpoint = endpoint
         self.sent: list[Call] = []
         self.not_in_moto: list[Call] = []
         self.ids: dict[str, str] = {}
-        """By URN: what is there."""
+        """The ids of the created resources, by URN."""
         self.cluster_security_group_id = ""
 
     def client(self, service: str) -> Any:

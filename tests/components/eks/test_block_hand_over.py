@@ -20,7 +20,7 @@ EARLIEST, LATER = "train-0a1b2c3d4e5f60718", "train-1a1b2c3d4e5f60718"
 
 
 def recorded(capacity: dict[str, Any], run: str = "usual", **cluster: Any) -> Recorded:
-    """Record a stack. Recordings are cached, so pass another `run` for a recording in another environment."""
+    """Record a stack. Recordings are cached, so pass another `run` after a change of an environment variable."""
     pool = {
         "machine_type": "p5.48xlarge",
         "count": {"desired": 2, "max": 4},
@@ -100,7 +100,7 @@ def test_a_single_block_moved_into_a_list_keeps_its_resources(
 ) -> None:
     one, listed = recorded(single()), recorded(several(*blocks))
     template = listed.one("LaunchTemplate", EARLIEST)
-    # A new template version would make EKS roll the nodes of the group, so the template must stay equal.
+    # A new template version would make EKS roll the nodes of the group, so the template must not change.
     assert template.to_json()["inputs"] == one.one("LaunchTemplate", "train").to_json()["inputs"]
     group = listed.one("NodeGroup", EARLIEST)
     before, after = (found.to_json()["inputs"] for found in (one.one("NodeGroup", "train"), group))

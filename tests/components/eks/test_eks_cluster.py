@@ -49,7 +49,7 @@ def made(*pools: dict[str, Any], **rest: Any) -> Recorded:
 
 
 def of_the_cluster(recorded: Recorded, kind: str) -> list[ResourceRecord]:
-    """Return the records below the cluster. Pools have launch templates and node groups, too."""
+    """Return the records whose parent is the cluster, because pools have launch templates and node groups, too."""
     return [record for record in recorded.of(kind) if "index:EksCluster" in record.parent]
 
 
@@ -505,7 +505,7 @@ def test_a_cluster_has_any_name_that_eks_allows(where: dict[str, Any]) -> None:
         record_eks(SERVE, cluster={**where, "name": "-ml"})
 
 
-# -- how it is reached ----------------------------------------------------------------------------------------
+# -- access to the cluster ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("where", [CREATED, EXISTING, LOOKED_UP], ids=["created", "existing", "looked-up"])
@@ -554,7 +554,7 @@ def test_a_deploy_with_every_output_known_registers_what_the_preview_did() -> No
     assert made_ones == preview
 
 
-# -- a cluster that is there ----------------------------------------------------------------------------------
+# -- an existing cluster --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("where", [EXISTING, LOOKED_UP], ids=["subnets-given", "looked-up"])

@@ -74,7 +74,7 @@ LOOKED_UP = {key: value for key, value in EXISTING.items() if key != "subnets"}
 
 @pytest.fixture(scope="module", params=["made", "found"])
 def up(request: pytest.FixtureRequest) -> Iterator[Deployed]:
-    """A deployed stack with a pool of every form, on a cluster that the stack creates or on an existing one."""
+    """Deploy a stack with a pool of every form, on a cluster that the stack creates or on an existing one."""
     with moto_cloud() as cloud:
         if request.param == "found":
             make_cluster(cloud, "ml", ("us-east-2a", "us-east-2b"))
@@ -150,7 +150,7 @@ def test_nodes_come_up_in_private_subnets_of_the_cluster(up: Deployed, pool: str
     used = set(up.node_group(pool)["subnets"])
     assert used <= private
     if pool not in WITH_EFA:
-        assert used == private, "a pool that names no zone may use all"
+        assert used == private, "a pool that names no zone may use all zones"
 
 
 def test_a_deploy_makes_what_the_preview_said(up: Deployed) -> None:

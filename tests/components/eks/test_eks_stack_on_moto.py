@@ -55,7 +55,7 @@ def test_private_subnets_have_nat_and_public_ones_an_internet_gateway(cloud: Mot
     private = set(cluster["resourcesVpcConfig"]["subnetIds"])
     vpc_id = ec2.describe_subnets(SubnetIds=sorted(private))["Subnets"][0]["VpcId"]
     tables = ec2.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [vpc_id]}])["RouteTables"]
-    ways_out: dict[str, list[str]] = {}  # kinds of gateway that the default routes of a subnet use, by subnet
+    ways_out: dict[str, list[str]] = {}  # for each subnet, the kinds of gateways in its default routes
     for table in tables:
         out = [route for route in table["Routes"] if route.get("DestinationCidrBlock") == "0.0.0.0/0"]
         ways = ["NatGatewayId" if "NatGatewayId" in route else "GatewayId" for route in out]

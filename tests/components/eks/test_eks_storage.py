@@ -25,7 +25,7 @@ def made(cluster: dict[str, Any] = CREATED, **storage: Any) -> Recorded:
 
 
 def ports(recorded: Recorded, kind: str, group: str) -> set[tuple[int, int]]:
-    """Return the ports of the rules of a security group, which is given by its URN."""
+    """Return the ports in the rules of the security group with this name."""
     urn = recorded.one("SecurityGroup", group).urn
     return {
         (rule.inputs["fromPort"], rule.inputs["toPort"])

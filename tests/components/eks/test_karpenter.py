@@ -370,7 +370,7 @@ def test_a_stack_without_karpenter_pools_has_no_karpenter() -> None:
     assert [one.urn for one in recorded.resources if "karpenter" in one.urn.lower()] == []
 
 
-# -- with an account in which everything turns out to be something -------------------------------------------
+# -- deployment in a moto account, with all outputs known ----------------------------------------------------
 
 
 DISK_KEY = "arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d"
@@ -381,7 +381,7 @@ MOTO = pytest.mark.xdist_group("moto")  # the stack is created once and shared b
 
 @pytest.fixture(scope="module")
 def up() -> Iterator[tuple[Recorded, MotoCloud]]:
-    """A stack with both kinds of pools, on a cluster that the program creates."""
+    """Deploy a stack with both kinds of pools, on a cluster that the program creates."""
     with moto_cloud() as cloud:
         yield deploy(load_eks({**DEVELOP, "disk": {"kms_key": DISK_KEY}}, TRAIN), cloud), cloud
 
@@ -430,7 +430,7 @@ def test_nodes_get_the_ids_of_existing_resources(up: tuple[Recorded, MotoCloud])
     assert {one["id"] for one in everywhere} == {cloud.ids[one.urn] for one in private_subnets}
 
 
-# -- parts that the cluster has already -----------------------------------------------------------------------
+# -- controllers that the cluster already has -----------------------------------------------------------------
 
 
 def test_an_existing_karpenter_gets_only_pool_objects() -> None:

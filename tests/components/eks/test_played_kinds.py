@@ -1,4 +1,4 @@
-"""The simulated AWS account for tests with the Pulumi CLI knows every resource kind that the program creates."""
+"""The simulated AWS account supports every resource kind that the program creates."""
 
 from __future__ import annotations
 

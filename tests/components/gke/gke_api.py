@@ -44,8 +44,9 @@ class Spelt:
 
 
 Table = Mapping[tuple[str, str], ProvidersOwn | Spelt]
-"""For an API message and an input of it, such as `("NodeConfig", "guestAccelerators")`, how the provider passes
-the input to the API.
+"""Maps an API message and one of its inputs to the form in which the provider passes this input to the API.
+
+An example of a key is `("NodeConfig", "guestAccelerators")`.
 """
 
 NODE_POOL: Table = {

@@ -116,12 +116,12 @@ FORMS: dict[str, dict[str, Any]] = {
 
 
 RACK = {"capacity": {"type": "reservation", "reservation": "rack", "zone": ZONE}}
-"""The capacity of an A4X pool, which is sold only through reservations."""
+"""The capacity of an A4X pool. A4X is sold only through reservations."""
 
 
 def gke_pool(name: str, **said: Any) -> dict[str, Any]:
-    """Return a stack file's pool: a training pool with one node in one zone, changed by `said`. None removes a
-    field.
+    """Return a pool as in a stack file: a training pool with one node in one zone. `said` overrides its fields,
+    and None removes a field.
     """
     filled = {
         "name": name,
@@ -135,7 +135,7 @@ def gke_pool(name: str, **said: Any) -> dict[str, Any]:
 
 
 def gke_environment(*pools: dict[str, Any], **cluster: Any) -> dict[str, Any]:
-    """Return a platform object."""
+    """Return the platform object of a GKE environment with these pools."""
     return {"kind": "environment", "cluster": {**CLUSTER, **cluster}, "pools": list(pools)}
 
 

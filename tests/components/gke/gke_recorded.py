@@ -30,15 +30,15 @@ RACK: dict[str, Any] = {
 
 
 def pool_of(machine: str) -> dict[str, Any]:
-    """Return the fields in which a training pool of this machine type differs from BIG."""
+    """Return the fields in which a training pool of this machine type differs from `BIG`."""
     rest = {"a3-highgpu-8g": OLD_NODES, "a4x-highgpu-4g": RACK}.get(machine, {})
     return {"machine_type": machine, **rest}
 
 
 EVERY_FABRIC = tuple({"name": machine.partition("-8g")[0], **pool_of(machine)} for machine in A3_AND_NEWER)
 TCP_FABRICS, RDMA_FABRICS = EVERY_FABRIC[:2], EVERY_FABRIC[2:]
-"""They need separate clusters, because Networks of type Device and GKE's DRA driver for networks exclude each
-other.
+"""TCP and RDMA pools need separate clusters, because Networks of type Device and GKE's DRA driver for networks
+exclude each other.
 """
 
 

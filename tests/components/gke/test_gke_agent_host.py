@@ -39,7 +39,9 @@ def _agents(recording: Recorded) -> list[tuple[str, dict[str, Any]]]:
 
 
 def of_sysfs(pod: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the mounts of a pod's only container, by host folder, that are in sysfs or contain it."""
+    """Return the container's mounts of sysfs folders and of the host's root, by host folder. The pod has one
+    container.
+    """
     host = {volume["name"]: volume["hostPath"]["path"] for volume in pod["volumes"] if "hostPath" in volume}
     [container] = pod["containers"]
     paths = {host[mount["name"]]: mount for mount in container["volumeMounts"] if mount["name"] in host}

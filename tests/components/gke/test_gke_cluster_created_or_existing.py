@@ -252,7 +252,7 @@ FOUND: dict[str, Any] = {
         }
     ],
 }
-"""An existing cluster in the form in which the provider returns it."""
+"""An existing cluster, as the provider returns it."""
 
 
 @pytest.mark.parametrize("fabrics", [TCP_FABRICS, RDMA_FABRICS], ids=["tcp", "rdma"])
@@ -355,7 +355,7 @@ def test_members_get_the_role_for_logins_on_a_new_cluster_alone(where: dict[str,
     assert logins == (expected if granted else set())
 
 
-# -- a cluster that is there ------------------------------------------------------------------------------------
+# -- an existing cluster ----------------------------------------------------------------------------------------
 
 
 def test_on_an_existing_cluster_only_what_its_pools_need_is_created() -> None:

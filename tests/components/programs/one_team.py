@@ -1,4 +1,4 @@
-"""A program of a user that uses only one component of the folder `components`."""
+"""A user's program that uses only one component of the folder `components`."""
 
 import pulumi
 
