@@ -15,7 +15,7 @@ VALID = [
     "device.allowMultipleAllocations",
     "cel.bind(one, device, one.driver == 'gpu.nvidia.com' && one.attributes['gpu.nvidia.com'].ok)",
     "cel.bind(gpu, device.attributes['gpu.nvidia.com'], gpu.type == 'gpu' && gpu.uuid.startsWith('GPU-'))",
-    # names that the catalogue does not know
+    # names that are not in the catalogue
     "device.attributes['gpu.nvidia.com'].product == 'x'",
     "device.attributes['example.com'].anything == {'a': 1 + 2 * -3, 'b': 2}['a']",
     "device.attributes['resource.kubernetes.io'].pcieRoot == 'pci0000:00'",
@@ -56,7 +56,7 @@ VALID = [
     "format.dns1123Label().validate('a').hasValue() || format.named('uuid').hasValue()",
     "duration('90s') < duration('1h30m') && timestamp('2026-01-01T00:00:00Z').getFullYear() == 2026",
     "int(device.attributes['gpu.nvidia.com'].cudaDriverVersion) > 1 && size('x') == 1 && string(1) == '1'",
-    # literals, comments, lines
+    # literals, comments and line breaks
     r"device.attributes['gpu.nvidia.com'].brand != 'it\'s' || device.driver == r'\d'",
     "b'abc' == b'abc' && '''x''' == \"x\" && 0x1F == 31 && 1u == 1u && -1.5e3 < 0.0",
     "device.driver // a comment\n  == 'é€'",
@@ -133,7 +133,8 @@ INVALID = {
     "(" * 300 + "true" + ")" * 300: ("an expression that is nested too deeply", "use fewer brackets"),
 }
 
-# Expressions that our check passes and the API server refuses; `cel_environment` documents the reasons.
+# Expressions that our check accepts and the API server refuses.
+# `cel_environment` documents the reasons.
 PASSED_BUT_REFUSED = [
     "type(device.driver) == string",
     "[device.driver, 1] == []",

@@ -1,4 +1,6 @@
-"""The API server's cost limits do not cover all the time that admission rules take, so these tests limit it."""
+"""The API server's cost limits do not cover all the time that admission rules take, so these tests limit this
+time.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""On which clusters the policy pack and the API server refuse team pods without a controller, and the reported
-decision.
+"""The clusters on which the policy pack and the API server refuse team pods without a controller, and the decision
+that a plan reports.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def planned(cluster: dict[str, Any], **of_team: Any) -> EnvironmentPlan:
 
 
 def refuses(plan: EnvironmentPlan) -> dict[str, int]:
-    """Return, for each team, how many of the rules for pods and for members' requests refuse pods without a
-    controller.
+    """Return for each team the number of rules that refuse pods without a controller. The rules for pods and those
+    for members' requests are counted.
     """
     return {
         one.namespace: sum(

@@ -1,4 +1,4 @@
-"""The impact of changed settings of gateways, replicas and access, and resources that `destroy` keeps."""
+"""The impact of changed settings, such as gateways, replicas and access, and resources that `destroy` keeps."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def test_the_highest_cost_counts_the_dearest_alternative(make_plan: PlanMaker) -
     ("workload", "most", "nodes"),
     [
         ("inference", 8, 9),
-        ("inference", 10, 12),  # a tenth of 10 nodes is 1 successor; a tenth of these 11 nodes, rounded up, is 2
+        ("inference", 10, 12),  # 10 nodes allow 1 replacement, and these 11 nodes allow 2 (a tenth, rounded up)
         ("development", 30, 34),
         ("training", 8, 8),  # drifted training nodes are removed when they are empty
     ],

@@ -1,4 +1,6 @@
-"""Quotas of CPU and memory, compared with the nodes. Excess is only a warning, as quotas are optional."""
+"""Quotas of CPU and memory, compared with the nodes. A quota above the capacity is only a warning, because these
+quotas are optional.
+"""
 
 from __future__ import annotations
 

@@ -53,8 +53,8 @@ def taken(pool: PoolPlan) -> tuple[int, int]:
 
 
 def test_gpudirect_installers_are_counted_on_the_nodes_that_run_them() -> None:
-    """By hand: 344m for GKE, 150m each for the driver, the plugin and the device injector, 50m for the node agent,
-    and a reserve of 100m.
+    """The sum by hand: 344m for GKE, 150m each for the driver, the plugin and the device injector, 50m for the
+    node agent, and a reserve of 100m.
     """
     train, serve = environment("gke-training").pools[:2]
     assert (train.machine_type, serve.machine_type) == ("a3-megagpu-8g", "g2-standard-48")
@@ -85,7 +85,9 @@ def test_nodes_of_the_sandbox_run_the_node_agent_alone() -> None:
 
 
 def pools() -> Iterator[PoolPlan]:
-    """Yield the cloud pools of shipped stacks, except for Karpenter, which estimates the capacity itself."""
+    """Yield the cloud pools of shipped stacks. Karpenter pools are left out, because Karpenter estimates the
+    capacity itself.
+    """
     for stack in SHIPPED:
         for pool in environment(stack).pools:
             if pool.cloud_nodes.platform not in (None, "karpenter"):

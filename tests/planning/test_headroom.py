@@ -1,4 +1,4 @@
-"""The pods that reserve headroom in autoscaled pools, headroom that is refused, and quotas that ignore it."""
+"""The pods that reserve headroom in autoscaled pools, refused settings, and quotas that ignore these pods."""
 
 from __future__ import annotations
 

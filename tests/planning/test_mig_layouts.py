@@ -1,4 +1,4 @@
-"""MIG geometry, compared with an enumeration that is independent of the search."""
+"""MIG geometry, compared with an enumeration that is independent of the planner's search."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def test_device_classes_of_drivers_are_refused(make_plan: PlanMaker, name: str) 
 
 
 def test_a_program_that_declares_an_object_twice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This check also finds duplicate names that planning does not know about."""
+    """This check also finds duplicate names that the planner does not check."""
     monkeypatch.setattr(object_names, "check", lambda *_: None)
     grown = {
         "machine_type": "g6.12xlarge",

@@ -318,7 +318,7 @@ def test_the_operator_enables_nothing_that_gke_installs(
     assert plan.pools[0].driver_version is None
 
 
-# -- everywhere -------------------------------------------------------------------------------------------
+# -- all providers ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

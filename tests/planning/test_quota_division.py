@@ -1,4 +1,4 @@
-"""The division of a team's quota among pools, so that the work for which the quota was granted can start."""
+"""The division of a team's quota among pools, so that the team's workloads can start."""
 
 from __future__ import annotations
 
@@ -524,7 +524,7 @@ def test_a_declared_job_starts_on_its_teams_quota_while_all_others_are_full(plat
                 while other is not declared and quotas.start(other["name"], {GPU: Fraction(1)}):
                     pass
             quotas.reclaim(declared["name"], flavor)
-            quotas.flavors[declared["name"]] = [flavor]  # like the node selector of a declared job
+            quotas.flavors[declared["name"]] = [flavor]  # a declared job has a node selector with the same effect
             assert quotas.start(declared["name"], wanted) == flavor
 
 

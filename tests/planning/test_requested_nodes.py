@@ -82,7 +82,7 @@ def service(nodes: int, where: str) -> dict[str, Any]:
 
 REFUSED = {
     "two groups on the queued pool": (ray(("requested", 4), ("requested", 2)), "ray_clusters[0]", "one group"),
-    "the other group on a pool that is not": (
+    "the other group on a pool that is not queued": (
         ray(("requested", 4), ("steady", 4)),
         "ray_clusters[0]",
         "one group",

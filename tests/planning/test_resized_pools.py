@@ -1,4 +1,4 @@
-"""Edits of the number of nodes of EKS pools, and updates of capacity blocks, which must have no nodes."""
+"""Changed node counts of EKS pools, and updates of capacity blocks, which are refused while a block has nodes."""
 
 from __future__ import annotations
 

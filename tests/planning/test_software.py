@@ -188,7 +188,7 @@ def test_cos_with_the_operators_plugin_may_join_any_image_with_gkes() -> None:
     assert problems(gcp("a"), of_gke, gcp("c", device_plugin="provider"), cluster=GKE) == []
 
 
-# -- sharing by somebody else's device plugin -------------------------------------------------------------
+# -- sharing by the device plugin of GKE or Bottlerocket --------------------------------------------------
 
 
 def by_gke(sharing: dict[str, Any], machine_type: str = "a2-ultragpu-4g") -> list[Problem]:

@@ -86,7 +86,7 @@ def test_quota_on_which_a_lender_always_runs_is_not_borrowed(make_plan: PlanMake
     lender = team("web", quota={"gpus": 8}, inference_services=[service(1)])
     found = refused(make_plan, two_nodes(), teams=[borrower, lender])
     assert "16 nvidia.com/gpu on pool train; at most 8 nvidia.com/gpu" in found["teams[0].training_jobs[0]"]
-    assert "lower" not in found["teams[0].training_jobs[0]"]  # web needs all its quota itself
+    assert "lower" not in found["teams[0].training_jobs[0]"]  # team web uses all of its quota itself
     ended = make_plan(two_nodes(), queueing={}, teams=[borrower, {**lender, "inference_services": []}])
     assert outcome(ended)["team lab training_jobs[0]"][0] == "starts only on borrowed quota"
 

@@ -62,7 +62,7 @@ def test_a_pod_without_cpu_and_memory_gets_its_gpus_part_of_the_node() -> None:
 def test_a_training_job_is_accepted_if_and_only_if_all_its_pods_fit_at_once(
     gpus: int, replicas: int, nodes: int, machine: str
 ) -> None:
-    """By default, pods request a share of the node that matches their GPUs, so that only the GPUs decide."""
+    """By default, pods request a share of the node that matches their GPUs. So only the number of GPUs decides."""
     fits = replicas <= 8 // gpus * nodes and replicas * gpus <= 8 * nodes
     one = pool(machine_type=machine, count={"min": 1, "desired": 1, "max": nodes}, zones=ZONE)
     entries = {"quota": {"gpus": 24}, "training_jobs": [{**JOB, "gpus": gpus, "replicas": replicas}]}
@@ -309,7 +309,7 @@ def cpu_of(one: dict[str, Any], job: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     ("gpus", "cpu"),
     [
-        (8, "64"),  # the GPUs are on two NUMA nodes, but 64 of the 96 CPUs of a NUMA node suffice
+        (8, "64"),  # the GPUs are on two NUMA nodes, but 64 CPUs fit one NUMA node of 96 CPUs
         (8, "8"),
         (5, "96"),
         (2, "100"),

@@ -1,4 +1,6 @@
-"""Whether containers receive GPUs that they did not request, with every operator release and owner of nodes."""
+"""Whether containers receive GPUs that they did not request, for every operator release and every owner of the
+nodes.
+"""
 
 from __future__ import annotations
 

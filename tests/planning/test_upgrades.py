@@ -1,4 +1,4 @@
-"""Outdated software of a stack on a given day, and the order of the steps of an upgrade."""
+"""Outdated software of a stack on a given day, and the order of upgrade steps."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ def test_an_owners_operator_does_not_delay_kubernetes() -> None:
     assert "v25.10.1" not in steps.steps[0].why
 
 
-# -- the fix for a version that the operator does not support (U15) -----------------------------------------
+# -- the fix for a version that the operator does not support -----------------------------------------------
 
 
 def fix_of(kubernetes: str, release: str) -> str:

@@ -235,7 +235,7 @@ def test_pods_that_fit_only_the_sum_of_all_nodes_are_refused() -> None:
         "teams[0].training_jobs[0].replicas": "3 pods at the same time; at most 2: 1 on each of the 2 nodes that "
         "pool train may have; lower replicas or the requests of each pod, or raise the pool's count.desired"
     }
-    job["replicas"] = 4  # more than the sum, which is reported once
+    job["replicas"] = 4  # 20 GPUs exceed the capacity of the pool and the team's quota
     assert list(problems(stack)) == ["teams[0].training_jobs[0].replicas", "teams[0].training_jobs[0]"]
 
 

@@ -21,7 +21,7 @@ RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks.md"
 
 
 def severities_of(code: int) -> set[str]:
-    """Return the severities of alerts that an error fires at once, according to their matchers."""
+    """Return the severities of the alerts that fire at once for an error, according to the alerts' matchers."""
     found: set[str] = set()
     for alert in ALERTS:
         matchers = re.findall(r'xid(=~|!~)"([^"]*)"', alert.expr)

@@ -1,5 +1,5 @@
-"""The fabric test pods that the clouds publish pass in a stack with pools of their machine type, and fail in
-others.
+"""Test pods for fabrics, as the clouds publish them. They pass in a stack with pools of their machine type, and
+fail in other stacks.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def test_every_rule_says_in_one_sentence_what_is_right_and_why():
         assert isinstance(rule.level, Level)
 
 
-# Kinds of subjects of rules that members can create, in a cluster or with their own stack.
+# Kinds of objects that rules check and members can create, in a cluster or with their own stack.
 OF_MEMBERS = {
     *("authentications", "budgets", "device_claims", "exposed", "queued_objects", "routes", "scaled_objects"),
     *("services", "with_additions", "workloads"),

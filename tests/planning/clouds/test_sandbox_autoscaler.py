@@ -59,7 +59,8 @@ def test_added_nodes_have_the_labels_taints_and_machine_of_created_ones() -> Non
     own = {"kubernetes.io/hostname", "node.kubernetes.io/instance-type", "kubernetes.io/os", "kubernetes.io/arch"}
     created = {key: value for key, value in node["metadata"]["labels"].items() if key not in own}
     assert template["metadata"]["labels"] == created
-    # KWOK's annotation is set by Karpenter's provider. The CRD refuses an empty taint value.
+    # Karpenter's provider sets KWOK's annotation.
+    # The CRD refuses an empty taint value.
     assert template["metadata"]["annotations"].items() <= node["metadata"]["annotations"].items()
     assert template["spec"]["taints"] == [
         {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"},

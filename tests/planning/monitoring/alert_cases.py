@@ -1,4 +1,4 @@
-"""For every alert, series in the exporters' format that make it fire, and series that must not.
+"""Test series for every alert, in the exporters' format. Some series make the alert fire, and others must not.
 
 Series have the names of exporter 4.8.3 (GPU Operator v26.7.0). `translated` converts them to the names of other
 versions with its own table. Sources: release notes of dcgm-exporter 4.8.3 and 4.9.0, and DCGM's dcgm_fields.h;
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-# The metric's name in 4.9.0, and the factor that converts its value.
+# For each metric, its name in exporter 4.9.0 and the factor that converts its value.
 RENAMED: Final[Mapping[str, tuple[str, float]]] = {
     "DCGM_FI_PROF_GR_ENGINE_ACTIVE": ("DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO", 1),
     "DCGM_FI_DEV_GPU_UTIL": ("DCGM_FI_DEV_GPU_UTIL_RATIO", 0.01),

@@ -22,9 +22,10 @@ from tests.support.prometheus_programs import PROMTOOL, needs_promtool
 from tests.support.size import THOROUGH
 
 ROOT = Path(__file__).parents[3]
-# The operator release that installs each exporter version. None: the cluster's owner installs the exporter.
+# The operator release that installs each exporter version.
+# None means that the cluster's owner installs the exporter.
 VERSIONS = {"4.8.3": "v26.7.0", "4.8.2": "v26.3.3", "4.9.0": None}
-LIKE_THE_NEWEST = "4.8.2"  # rules like the newest ones, except for the name of the host label
+LIKE_THE_NEWEST = "4.8.2"  # the same rules as for the newest version, except for the name of the host label
 
 
 def monitoring_of(version: str, **said: Any) -> MonitoringPlan:
@@ -186,8 +187,8 @@ def test_pods_of_every_kind_that_owns_pods_have_a_workload(
 
 
 def test_rules_of_the_previous_exporter_differ_only_in_the_host_label() -> None:
-    """Except for the label, the rules are equal, so only the newest are evaluated here. `make test-thorough`
-    evaluates both.
+    """The rules are equal except for the label, so the other tests evaluate only the newest rules.
+    `make test-thorough` evaluates both.
     """
     before, newest = (
         yaml.safe_dump(rule_groups(monitoring_of(version))) for version in (LIKE_THE_NEWEST, "4.8.3")

@@ -32,7 +32,7 @@ def eks(**rest: Any) -> EksCluster:
 
 
 def pool(**rest: Any) -> Pool:
-    """Return a training pool with one node in one zone, changed by `rest`."""
+    """Return a training pool with one node in one zone. `rest` overrides fields."""
     said = {
         "name": "train",
         "machine_type": "p5.48xlarge",

@@ -66,7 +66,8 @@ def test_pools_of_one_zone_are_counted_together() -> None:
         return half | {"name": "more", "provisioner": "karpenter", "count": {"desired": 0, "max": most}}
 
     problem = refused(half, more(130))
-    # 130 nodes and two more during an update; 130 Karpenter nodes and 15 successors, a tenth of 145 rounded up
+    # Pool many has 130 nodes, and two more during an update.
+    # Pool more has 130 nodes of Karpenter, and 15 replacements: a tenth of 145, rounded up.
     assert "8187 addresses in us-east-2a (of 10.0.0.0/16) for 277 nodes of pool many, pool more" in problem.allowed
     assert problem.fix.startswith("write 101, or name more zones")
     assert warning(half, more(101))

@@ -376,7 +376,8 @@ def test_pods_have_addresses_from_prefixes() -> None:
     p5 = load_catalog().machine_types["p5.48xlarge"]
     assert p5.default_enis is not None
     assert p5.ips_per_eni is not None
-    # The EFA-only interface on card 0 has no addresses. The others have too few for all pods, but enough prefixes.
+    # The EFA-only interface on card 0 has no addresses.
+    # The other interfaces have too few addresses for all pods, but enough prefixes.
     slots = (p5.default_enis - 1) * (p5.ips_per_eni - 1)
     assert slots == 49
     assert slots < eks_max_pods(p5) - 2 == 98

@@ -268,7 +268,7 @@ INVALID: dict[str, Invalid] = {
     ),
     "a key in another region": Invalid({"disk": {"kms_key": KEY}}, "disk.kms_key", ("a key in us-east-2",)),
     # -- size, upgrades, kubelet, labels
-    "room for no node": Invalid({"count": {"desired": 0}}, "count.max", ("1 or more", "write max: 1")),
+    "a maximum of no nodes": Invalid({"count": {"desired": 0}}, "count.max", ("1 or more", "write max: 1")),
     "blue-green": Invalid(
         {"upgrade": {"strategy": "blue-green"}}, "upgrade.strategy", ("surge; blue-green only on GKE",)
     ),
@@ -297,7 +297,7 @@ INVALID: dict[str, Invalid] = {
         "taints",
         ("49 in addition to the GPU taint", "50 in total"),
     ),
-    # -- what Karpenter shares with node groups
+    # -- errors that pools of Karpenter share with node groups
     "Karpenter with flex-start": Invalid(
         {
             **SERVE,

@@ -1,4 +1,4 @@
-"""The placement of nodes and how nodes are purchased (tests/components/eks/checklist.md, lines 4 and 5)."""
+"""The placement of nodes and their purchase options (tests/components/eks/checklist.md, lines 4 and 5)."""
 
 from __future__ import annotations
 

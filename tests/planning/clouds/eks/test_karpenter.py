@@ -37,7 +37,7 @@ QUEUE = "arn:aws:sqs:us-east-2:123456789012:ml-karpenter"
 
 
 def said(**rest: Any) -> dict[str, Any]:
-    """Return a development pool with Karpenter nodes, changed by `rest`."""
+    """Return a development pool with Karpenter nodes. `rest` overrides fields."""
     return {
         "name": "develop",
         "machine_type": "g6.4xlarge",
@@ -49,7 +49,7 @@ def said(**rest: Any) -> dict[str, Any]:
 
 
 def training(**rest: Any) -> dict[str, Any]:
-    """Return a training pool with Karpenter nodes and EFA in one zone, changed by `rest`."""
+    """Return a training pool with Karpenter nodes and EFA in one zone. `rest` overrides fields."""
     return said(machine_type="p5.48xlarge", workload="training", zones=[ZONE], **rest)
 
 
@@ -432,7 +432,7 @@ def test_all_mistakes_of_a_pool_are_found_in_one_run():
     assert places == {"count.min", "count.desired", "sharing.rename", "karpenter.alternatives[0]"}
 
 
-# -- every pool that passes ---------------------------------------------------------------------------------
+# -- every valid pool ---------------------------------------------------------------------------------------
 
 MACHINES = sorted(one.name for one in load_catalog().machine_types.values() if one.vendor == "aws" and one.gpu)
 SHARED = {**TIME_SLICING, "rename": False}
@@ -480,7 +480,7 @@ def test_every_pool_that_passes_can_have_nodes_and_not_too_many(form: dict[str, 
     cloud, catalog = plan(form), load_catalog()
     machine = catalog.machine_types[form["machine_type"]]
     resources = {offer.name for offer in plan_and_decisions(None, **form)[0].resources}
-    assert resources == {"nvidia.com/gpu"}, "Karpenter knows no other"
+    assert resources == {"nvidia.com/gpu"}, "Karpenter supports no other GPU resource"
     limits = cloud.node_pool["limits"]
     assert int(limits["nodes"]) >= 1
     assert int(limits["nvidia.com/gpu"]) >= machine.gpu_count

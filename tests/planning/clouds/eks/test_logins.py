@@ -22,7 +22,7 @@ def login(principal: str = ROLE, **rest: Any) -> dict[str, Any]:
 
 
 def warned(members: list[str], cluster: dict[str, Any]) -> list[str]:
-    """Return the members for whom no login exists."""
+    """Return the members without a login."""
     team = {"name": "vision", "quota": {"gpus": 1}, "priority": "training", "members": members}
     found = [one for one in plan(cluster, teams=[team]).decisions if one.what == "warning: members"]
     assert all(one.subject == "team vision" for one in found)

@@ -1,4 +1,4 @@
-"""Subnet ids that cannot be right: one id in two zones, or a Local Zone subnet for the control plane."""
+"""Invalid subnet ids: one id in two zones, or a Local Zone subnet for the control plane."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def test_labels_of_google_and_the_program_are_refused() -> None:
     assert set(found) == {"cluster.labels.goog-team", "cluster.labels.stack"}
 
 
-# -- where ------------------------------------------------------------------------------------------------
+# -- location and names -----------------------------------------------------------------------------------
 
 
 def test_a_new_cluster_in_a_zone_is_refused_and_its_region_named() -> None:
@@ -130,7 +130,7 @@ def test_equally_named_clusters_in_a_project_share_no_vpc_or_account() -> None:
     assert len(created) == 6
     assert len(set(vpcs)) == len(vpcs) == 6 * 8 + 6
     assert len({place.node_account for place in places}) == 6
-    # Of the names derived from the VPC's name, the name of its firewall rule is the longest.
+    # The firewall rule has the longest of the names that are derived from the VPC's name.
     assert all(len(f"{vpc}-internal") <= 63 for vpc in vpcs)
     assert all(len(place.node_account) <= 30 for place in places)
 
@@ -242,8 +242,8 @@ def test_ranges_and_system_nodes_that_gke_cannot_have_are_refused(
 
 @pytest.mark.parametrize(("field", "value"), [("nodes_cidr", "10.0.0.0/28"), ("pods_cidr", "10.16.0.0/20")])
 def test_a_range_without_room_for_every_node_is_refused(field: str, value: str) -> None:
-    """With 4 nodes, the pool and the system nodes, plus one of each during an upgrade, need 12 addresses for nodes
-    and 16 ranges of /24 for pods.
+    """A /28 has 12 addresses for nodes, and a /20 has 16 ranges of /24 for pods. With 16 pool nodes, 3 system
+    nodes and one more of each during an upgrade, the cluster needs 21 of each.
     """
     many = on("g2-standard-48", count={"desired": 16})
     assert "enough for 21" in refused(many, cluster=cluster({field: value}))[f"cluster.create.{field}"]
@@ -260,7 +260,7 @@ def test_ranges_have_room_for_nodes_while_they_are_rolled(upgrade: dict[str, Any
     assert f"enough for {nodes + 3 + 1} nodes" in found
 
 
-# -- who reaches it ---------------------------------------------------------------------------------------
+# -- access to the API server -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -840,7 +840,9 @@ def test_node_pools_that_expose_credentials_are_refused_with_identities() -> Non
 
 
 def test_teams_are_refused_on_a_cluster_that_enforces_no_network_policies() -> None:
-    """GKE enforces network policies only with Dataplane V2 or its Calico add-on. New clusters have neither."""
+    """GKE enforces network policies only with Dataplane V2 or the Calico add-on. An existing cluster may have
+    neither.
+    """
     teams = with_rest(teams=[team(quota={"gpus": 1}, members=["user:a@example.com"])])
     open_to_all = found(datapath="LEGACY_DATAPATH")
     require_fit(cloud(on("g2-standard-48"), cluster=cluster()), open_to_all)

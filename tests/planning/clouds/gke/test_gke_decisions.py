@@ -197,7 +197,10 @@ LOCAL_SSDS = {
     "a3-highgpu-1g": 2, "a3-highgpu-2g": 4, "a3-highgpu-4g": 8, "a3-highgpu-8g": 16,
     "a3-megagpu-8g": 16, "a3-ultragpu-8g": 32, "a4-highgpu-8g": 32, "a4x-highgpu-4g": 4,
 }  # fmt: skip
-"""Disks that belong to each machine type. Source: Compute Engine docs, About Local SSD disks. Others have none."""
+"""The number of local SSDs that belong to each machine type. Machine types that are not listed have none.
+
+Source: Compute Engine docs, About Local SSD disks.
+"""
 
 
 @pytest.mark.parametrize("machine", sorted(GCP))
@@ -330,7 +333,7 @@ def sharings(machine: MachineType) -> st.SearchStrategy[Any]:
 
 @st.composite
 def pools(draw: st.DrawFn) -> dict[str, Any]:
-    """Draw a pool. Enough pools are valid for the test to see both outcomes of every rule."""
+    """Draw a pool. Enough pools are valid to cover both outcomes of every rule."""
     with_nics = [name for name, machine in GCP.items() if machine.rdma_interfaces]
     machine = draw(st.sampled_from([*sorted(GCP), *with_nics * 4]))
     capacity = draw(CAPACITIES)
