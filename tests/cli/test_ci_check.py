@@ -114,7 +114,7 @@ def test_stack_files_with_the_same_name_have_separate_log_categories(tmp_path: P
 
 
 def test_the_entry_of_the_hook_is_a_program_of_the_checkout() -> None:
-    """pre-commit takes a hook of type `script` from the hook's repository and runs it in the user's repository."""
+    """For a hook of type `script`, pre-commit runs a file of the hook's repository in the user's repository."""
     assert hook()["language"] == "script"
     assert os.access(PROJECT_ROOT / hook()["entry"], os.X_OK)
     assert hook()["require_serial"] is True  # parallel runs would set up the environment at the same time

@@ -30,7 +30,7 @@ def _edited(path: Path, old: str, new: str) -> Path:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A repository with the stack `local` and the scripts, in one commit."""
+    """Create a repository with the stack `local` and the CI scripts in one commit."""
     folder = tmp_path / "repository"
     (folder / "stacks").mkdir(parents=True)
     shutil.copy(STACKS_DIR / "Pulumi.local.yaml", folder / "stacks")

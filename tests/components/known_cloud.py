@@ -14,7 +14,7 @@ from pulumi.runtime.stack import run_pulumi_func
 
 
 def deploy_on(cloud: Mocks, program: Callable[[], Any]) -> Any:
-    """Return the value of the output that the program returns.
+    """Run a program on a simulated cloud. Return the value of the program's output.
 
     Raises every exception of the program, including those raised later in an apply.
     """

@@ -1,4 +1,4 @@
-"""Each shape of company stack can be planned, satisfies the rules, and renders with every output unknown."""
+"""A stack of every shape can be planned, satisfies the rules, and renders with every output unknown."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.xdist_group("shapes")  # one worker, so that each shape
 TODAY = datetime.date(2026, 11, 25)
 EVERY = pytest.mark.parametrize("name", SHAPES)
 UNKNOWN = "'unknown' does not match"
-"""The error from a model of the AWS API if an id is still unknown, as in a preview."""
+"""The error that the AWS API model returns for an id that is still unknown, as in a preview."""
 
 
 def rendered(name: str) -> Recorded:

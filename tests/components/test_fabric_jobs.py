@@ -38,7 +38,7 @@ def containers(pod: Object) -> dict[str, Object]:
 
 
 def host_paths(pod: Object, container: Object) -> dict[str, str]:
-    """Return the host paths that a container mounts, by their path in the container."""
+    """Return the host paths that a container mounts, by mount path."""
     volumes = {one["name"]: one.get("hostPath", {}).get("path") for one in pod["spec"]["volumes"]}
     return {
         mount["mountPath"]: path
@@ -187,7 +187,7 @@ def started(pod: Object, profile: Path, wanted: list[str]) -> dict[str, str]:
     """Run the container's command with `env` in place of the command `wanted`, and return the variables that `env`
     prints.
 
-    `profile` replaces the script of the node that the command reads.
+    The command reads the script `profile` instead of the node's script.
     """
     container = pod["spec"]["containers"][0]
     command = [*container["command"]]

@@ -19,7 +19,7 @@ def node_pool(**arguments: Any) -> GpuNodePool:
     return GpuNodePool("train", {"cluster": SANDBOX, **TRAIN, **arguments})
 
 
-OUTPUT = object()  # The program replaces this object by a real Output, because an Output needs an event loop.
+OUTPUT = object()  # The program replaces this object with a real Output, because an Output needs an event loop.
 
 
 def with_outputs(value: Any) -> Any:

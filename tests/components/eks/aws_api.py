@@ -62,7 +62,7 @@ def service_model(service: str) -> ServiceModel:
 
 
 def call(service: str, operation: str, inputs: Mapping[str, Any], table: Table | None = None) -> Call:
-    """Return the request whose parameters are these inputs."""
+    """Return a request with these inputs as parameters."""
     shape = service_model(service).operation_model(operation).input_shape
     assert shape is not None
     return Call(service, operation, _structure(shape, inputs, table or {}, f"{service}.{operation}"))

@@ -87,7 +87,7 @@ ALWAYS = {
 
 
 def misfits(value: Any, shape: Shape, path: str = "spec") -> Iterator[str]:
-    """Yield each place where a value has a field or a value that its shape does not allow."""
+    """Yield each place where the value violates its shape."""
     if isinstance(shape, Mapping):
         if not isinstance(value, Mapping):
             yield f"{path}: {value!r} is no object"

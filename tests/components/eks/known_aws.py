@@ -20,7 +20,9 @@ CLUSTER_OUTPUTS: Mapping[str, Any] = {
 
 
 class KnownAws(Mocks):
-    """Returns a resource's inputs and the values that AWS adds as its outputs, and keeps the created resources."""
+    """A simulated account that keeps the created resources. A resource's outputs are its inputs and the values
+    that AWS adds.
+    """
 
     def __init__(self, answers: Mapping[str, Answer] | None = None) -> None:
         self._answers = answers or {}

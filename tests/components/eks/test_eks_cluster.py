@@ -580,7 +580,7 @@ def test_looked_up_subnets_are_unknown_and_declared_ones_wait_for_the_check() ->
 
 
 def deployed(*pools: dict[str, Any]) -> KnownAws:
-    """Deploy only the cluster of a stack with these pools, with every output known, and return the account."""
+    """Deploy only the cluster of a stack with these pools, and return the account. Every output is known."""
     plan = plan_eks(*pools, cluster=CREATED).cluster.cloud
     assert isinstance(plan, EksClusterPlan)
     known, _ = deploy(

@@ -1,4 +1,4 @@
-"""The rendered storage resources on EKS: classes, drivers, file systems and network access to them."""
+"""The rendered storage resources on EKS: classes, drivers, file systems, and network access to file systems."""
 
 from __future__ import annotations
 

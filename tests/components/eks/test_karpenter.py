@@ -212,7 +212,7 @@ def test_every_field_of_karpenters_objects_is_one_of_its_v1_apis(name: str) -> N
     for record, shape in ((node_class(FORMS[name]), EC2_NODE_CLASS), (node_pool(FORMS[name]), NODE_POOL)):
         spec = deepcopy(record.inputs["spec"])
         assert ALWAYS[record.inputs["kind"]] <= set(spec)
-        if isinstance(spec.get("subnetSelectorTerms"), str):  # the number of the zones' subnets is unknown
+        if isinstance(spec.get("subnetSelectorTerms"), str):  # the number of subnets in the zones is unknown
             spec["subnetSelectorTerms"] = [{"id": spec["subnetSelectorTerms"]}]
         assert list(misfits(spec, shape)) == []
 

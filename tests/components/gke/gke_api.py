@@ -1,8 +1,8 @@
 """Compares the inputs of a gcp:container resource with the protos of the GKE API (google-cloud-container).
 
 A table lists the fields that the provider names differently. All other inputs are read by name into a message of
-the API. Unknown fields, unknown enum values and values of the wrong type are errors. This finds fields that exist
-in the SDK but not in the API.
+the API. Unknown fields, unknown enum values and values of the wrong type are errors. The comparison finds fields
+that exist in the SDK but not in the API.
 """
 
 from __future__ import annotations

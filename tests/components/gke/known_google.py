@@ -16,8 +16,8 @@ DNS_ENDPOINT = "gke-made.us-central1.gke.goog"
 
 
 class KnownGoogle(Mocks):
-    """Returns a resource's inputs and the values that Google adds as its outputs, and records the types and names
-    of resources.
+    """A simulated cloud that records the types and names of resources. A resource's outputs are its inputs and the
+    values that Google adds.
     """
 
     def __init__(

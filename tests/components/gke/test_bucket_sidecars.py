@@ -1,5 +1,5 @@
-"""On GKE, pods that mount a bucket receive the sidecar container that reads it, and request fewer CPUs to make
-room for it.
+"""On GKE, pods that mount a bucket receive a sidecar container that reads the bucket. The main container requests
+fewer CPUs to make room for the sidecar.
 """
 
 from __future__ import annotations

@@ -427,7 +427,7 @@ def test_a_subnetwork_is_not_looked_up_without_gpu_networks(subnetwork: str) -> 
 
 
 def test_gpu_networks_of_an_existing_cluster_in_a_shared_vpc_stop_the_program() -> None:
-    """The program does not look up the subnetwork, because it needs no permissions in the host project."""
+    """The program does not look up the subnetwork, so that it needs no permissions in the host project."""
     with pytest.raises(pulumi.RunError, match="nodes in a Shared VPC of host-project"):
         deploy(built(platform_of({}, cluster=EXISTING)), {**FOUND, "subnetwork": IN_SHARED_VPC}, subnets={})
 

@@ -1,5 +1,5 @@
-"""Teams with both Pod Security levels. Each has a workload that runs as the image's user and one that sets a user
-id.
+"""Two teams, one for each Pod Security level. Each team has a workload that runs as the image's user and a
+workload that sets a user id.
 """
 
 from typing import Literal
