@@ -3,10 +3,10 @@
 Every sandbox that a test starts keeps its data in this run's folder, and is stopped when the run ends, even if its
 tests fail. pytest-xdist (`--dist loadgroup`) runs the tests of a group (`xdist_group`) one after the other in one
 worker, because they share a sandbox and its cluster-scoped objects. After the last test of a group, the sandbox is
-emptied for a later group of the same worker, because starting a sandbox takes 8 s of CPU time, and an idle control
-plane uses 1 s of CPU time per minute. The tests of a folder that use the fixture `sandbox` form a group, unless
-they are marked with another group. In a worker, the other tests of a file also form a group, so that their shared
-values are computed only once.
+emptied, and a later group of the same worker uses it again: starting a sandbox takes 8 s of CPU time. An idle
+control plane uses 1 s of CPU time per minute. The tests of a folder that use the fixture `sandbox` form a group,
+unless they are marked with another group. In a worker, the other tests of a file also form a group, so that their
+shared values are computed only once.
 
 No test depends on the speed of the machine. Tests wait with `support.eventually`, and none asserts an upper limit
 on time. pytest-timeout (pyproject.toml) ends a test that hangs.
@@ -34,7 +34,8 @@ from sandbox.control_plane import Status
 from tests.support.emptied import Contents
 from tests.support.size import THOROUGH, size
 
-# `make test` draws the same few examples each time; `make test-thorough` draws many and different ones.
+# `make test` runs a few examples, which are the same each time.
+# `make test-thorough` runs many examples, which differ each time.
 settings.register_profile(
     "suite",
     deadline=None,
@@ -45,11 +46,11 @@ settings.register_profile(
 settings.load_profile("suite")
 
 _FOLDER = "GPU_PLATFORM_SANDBOX_DIR"
-_BEGIN_WITH_SANDBOX = 3  # of the four workers
-# After this share of the groups without a sandbox, no group with a sandbox begins.
+_BEGIN_WITH_SANDBOX = 3  # number of the four workers whose first group has a sandbox
+# After this fraction of the groups without a sandbox, no group with a sandbox begins.
 # The remaining groups keep all workers busy until the end.
 _WAITING_UNTIL = 0.95
-# First part of the name of the sandbox that one group hands over to the next.
+# Name prefix of the sandbox that a group hands over to the next group.
 _SHARED = "e2e"
 _started: dict[str, tuple[Status, Contents]] = {}
 """Running sandboxes of the current group, by name, with the contents that each had when it started."""
@@ -120,8 +121,8 @@ def _group(item: pytest.Item | None) -> str | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
-    """Empty or stop the sandboxes of a group after its last test, or before the next group if there are no
-    workers.
+    """Empty or stop the sandboxes of a group after its last test. Without workers, do so before the next group
+    starts.
     """
     yield
     group, following = _group(item), _group(nextitem)
@@ -159,7 +160,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     test.
     """
     # The cloud SDKs and 8,000 tests are a million objects. Freezing them saves a tenth of all CPU time.
-    gc.freeze()  # a prior collection would take half a second and free little
+    gc.freeze()  # a collection before this call would take half a second and free little memory
     gc.set_threshold(20_000, 20, 50)
     gc.enable()
     if "pulumi" in sys.modules:  # pulumi is imported only if a test runs a Pulumi program
@@ -178,7 +179,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def start_sandbox() -> Callable[..., Status]:
     """Return a function that starts a sandbox for this worker, unless the worker already has it.
 
-    The function takes the first part of the sandbox's name.
+    The function takes the prefix of the sandbox's name.
     """
 
     def start(part: str = _SHARED, *, karpenter: bool = False) -> Status:
@@ -194,8 +195,8 @@ def start_sandbox() -> Callable[..., Status]:
 
 @pytest.fixture(scope="session")
 def deployed_stacks() -> dict[str, Any]:
-    """Platform objects that tests of the group have deployed, by stack, for the next files of the group. Each
-    group begins with an empty dictionary.
+    """Return the platform objects that tests of the group have deployed, by stack. Later files of the group use
+    them.
     """
     return _deployed
 

@@ -1,4 +1,4 @@
-"""Adds the benchmarks' folder to the import path, because the scripts in it import each other."""
+"""Adds the folder `benchmarks` to the import path, because its scripts import each other."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def _stack(machine_type: str, *teams: dict[str, Any], provider: str = "sandbox",
         "cluster": CLUSTERS[provider],
         "pools": [whole],
         "teams": list(teams),
-        "overcommit": 4.0,  # otherwise a quota above the capacity of all nodes is refused and has no verdict
+        "overcommit": 4.0,  # a lower limit refuses quotas above the capacity, and the stack gets no verdict
     }
 
 
@@ -108,10 +108,10 @@ def _sliced(replicas: int) -> dict[str, Any]:
             _stack("g4dn.xlarge", _team({"shared": 9}), provider="existing", nodes=_NODES, sharing=_sliced(12)),
             "impossible",
         ),
-        # Pods of 5, 5, 4 and 2 GPUs on two nodes of 8 GPUs: no two of the three large pods share a node.
+        # Pods with 5, 5, 4 and 2 GPUs on two nodes with 8 GPUs: no two of the three large pods share a node.
         (_stack("p4d.24xlarge", _team({"gpus": 15}, *_of(5, 5, 4)), count={"desired": 2}), "impossible"),
         (_stack("p4d.24xlarge", _team({"gpus": 16}, *_of(5, 5, 3, 3)), count={"desired": 2}), "placed"),
-        # Pods of 3, 3 and 2 GPUs fit on two NUMA nodes of 4 GPUs, but the third pod uses GPUs on both.
+        # Pods with 3, 3 and 2 GPUs fit on two NUMA nodes with 4 GPUs, but the third pod needs both NUMA nodes.
         (_stack("p4d.24xlarge", _team({"gpus": 8}, *_of(3, 3, 2)), topology={"policy": "best-effort"}), "placed"),
         (
             _stack("p4d.24xlarge", _team({"gpus": 8}, *_of(3, 3, 2)), topology={"policy": "restricted"}),

@@ -84,8 +84,8 @@ def test_srtf_runs_a_longer_job_beside_one_that_does_not_fit() -> None:
 
 
 def test_srtf_keeps_gpus_free_for_a_job_that_finds_them_scattered() -> None:
-    """Three GPUs are free on each node. The third job waits for six on one node and keeps the fourth job from
-    taking them.
+    """Three GPUs are free on each node. The third job waits for six GPUs on one node. Until it starts, the fourth
+    job gets no GPUs.
     """
     rows: tuple[Row, ...] = ((0, 100, 5), (0, 200, 5), (1, 50, 6), (2, 300, 3))
     assert ends_and_waits("srtf", 2, *rows) == [(101, 0), (201, 0), (152, 100), (402, 99)]
@@ -139,8 +139,8 @@ def test_gpus_are_consolidated(free: Sequence[int], gpus: int, expected: dict[in
 
 
 class Naive:
-    """Simulates one virtual cluster second by second. A job is a list of arrival, time left, GPUs, nodes, waits
-    and end.
+    """Simulates one virtual cluster second by second. Each job is a list: arrival, time left, GPUs, nodes, waits,
+    end.
     """
 
     def __init__(self, rows: Sequence[Row], nodes: int) -> None:
@@ -278,7 +278,9 @@ def test_the_table_has_each_cluster_by_each_order_and_names_what_is_left_out(
         assert f"left out: {line}\n" in err
 
 
-# Results of `numpy.argsort` in NumPy 1.23.5 for 18 equal values (without the last one) and for 17 equal values.
+# Results of `numpy.argsort` in NumPy 1.23.5.
+# `FIRST_SORT` is for 18 equal values and omits index 17.
+# `SECOND_SORT` is for 17 equal values.
 FIRST_SORT = [0, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 16]
 SECOND_SORT = [0, 14, 13, 12, 11, 10, 9, 15, 8, 6, 5, 4, 3, 2, 1, 7, 16]
 
@@ -319,7 +321,7 @@ def test_values_are_sorted(values: list[int]) -> None:
 
 
 def publish(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Publish figures for a table with one node in the virtual cluster `a`, and return the table."""
+    """Write the published figures of a table, with one node in the virtual cluster `a`, and return the table."""
     content = text.encode()
     found = {
         "gpus_per_node": 8,

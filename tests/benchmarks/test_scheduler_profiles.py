@@ -25,8 +25,8 @@ def _write(folder: Path, nodes: str, **pods: str) -> tuple[str, ...]:
 
 
 def test_one_table_has_every_trace_with_every_profile(tmp_path: Path) -> None:
-    """Packed small pods leave whole nodes free for large ones. Small pods that are spread over the nodes leave
-    none.
+    """If small pods are packed, whole nodes stay free for large pods. If small pods are spread over the nodes, no
+    node stays free.
     """
     small, large = "p,1000,100,1,1000,\n", "q,1000,100,8,1000,\n"
     files = _write(tmp_path, "n,64000,64000,8,T4\n" * 8, equal=POD, mixed=small * 6 + large)

@@ -17,7 +17,7 @@ SOURCE = "source: {title: a test, date: 2026-11-22}"
 
 
 class Broken(NamedTuple):
-    """A facts file, the text to replace in it, the new text, and the place and words of the resulting problem."""
+    """A facts file, the text to replace, the new text, and the expected place and words of the problem."""
 
     file: str
     old: str
@@ -70,7 +70,7 @@ BROKEN: dict[str, Broken] = {
         f"{AWS}: machine_types[p5.9xlarge]",
         "add default_enis and ips_per_eni",
     ),
-    "NUMA nodes for only some of the GPUs": added(
+    "more NUMA nodes than GPUs": added(
         AWS,
         "machine_types",
         f"name: p5.9xlarge, vendor: aws, gpu: h100-80gb, numa_nodes: [0, 1], {MACHINE}",
@@ -121,14 +121,14 @@ BROKEN: dict[str, Broken] = {
         "prices_aws.yaml: price_lists[aws-regions].usd_per_hour.p5.48xlarge",
         "a second price in us-east-2 (first: prices_aws.yaml: price_lists[x].usd_per_hour.p5.48xlarge)",
     ),
-    "a price by parts for an unknown machine type": added(
+    "a price per vCPU for an unknown machine type": added(
         "prices_gcp_cpu.yaml",
         "part_prices",
         "name: x, vendor: gcp, machine_types: [e9-standard-2], regions: {us-east1: {vcpu: 1}}",
         "prices_gcp_cpu.yaml: part_prices[x].machine_types",
         "'e9-standard-2', which is not an entry of machine_types of gcp",
     ),
-    "a second price by parts in the same region": added(
+    "a second price per vCPU in the same region": added(
         "prices_gcp_cpu.yaml",
         "part_prices",
         "name: x, vendor: gcp, machine_types: [e2-standard-2], regions: {us-east1: {vcpu: 1}}",
@@ -185,7 +185,7 @@ BROKEN: dict[str, Broken] = {
         "eks_addons.yaml", '"1.36":', '"1.39":', "eks_addons.yaml: eks_addons[", ("none for Kubernetes",)
     ),
     "a file that is not YAML": Broken("gpus.yaml", "gpus:", "gpus: [", "gpus.yaml", ("valid YAML",)),
-    "a kind of fact that no code reads": Broken(
+    "a list of facts that the catalogue does not define": Broken(
         "quotas.yaml", "gpu_quotas:", "gpu_quotes:", "quotas.yaml: gpu_quotes", ("Extra inputs",)
     ),
 }

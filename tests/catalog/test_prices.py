@@ -1,8 +1,8 @@
 """List prices by region, and the regions and zones that offer machine types.
 
-The samples come from copies of the price lists that the catalogue does not use. They were read on 2026-11-23. The
-AWS samples are rows of skypilot-org/skypilot-catalog, catalogs/v8/aws/vms.csv, commit 00148f2. The GCP samples are
-the prices of the machine and of its GPUs, from two rows of catalogs/v8/gcp/vms.csv, commit 006059e.
+The samples come from copies of the price lists that the catalogue does not use, read on 2026-11-23. The AWS
+samples are rows of skypilot-org/skypilot-catalog, catalogs/v8/aws/vms.csv, commit 00148f2. Each GCP sample is the
+price of a machine plus the price of its GPUs, from two rows of catalogs/v8/gcp/vms.csv, commit 006059e.
 """
 
 from __future__ import annotations

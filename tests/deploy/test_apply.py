@@ -485,7 +485,9 @@ def test_a_run_killed_in_the_middle_is_finished_by_the_next_and_leaves_no_orphan
     eventually(lambda: exists(stack.client, "ConfigMap", "new-20", "engine-a"))
     process.kill()
     process.wait()
-    assert not exists(stack.client, "ServiceAccount", "s", "default"), "the process was not killed in the middle"
+    assert not exists(stack.client, "ServiceAccount", "s", "default"), (
+        "the process had applied all objects before it was killed"
+    )
 
     changes = stack.up(new)
     assert changes.count(Action.UNCHANGED) >= 20

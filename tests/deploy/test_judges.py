@@ -1,4 +1,4 @@
-"""In one run, `preview` and `up` can widen a policy or quota and add objects that need the wider one."""
+"""In one run, `preview` and `up` can raise a limit of a policy or quota and add objects that need it."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def test_a_run_renews_its_lock_and_the_next_one_gets_it_afterwards(client: Kuber
     order: list[str] = []
     for seconds in DEADLINES_SECONDS[:-1]:
         order = _in_turn(client, int(seconds))
-        if order[0] == "first":  # otherwise a renewal was late, and the lock was lost
+        if order[0] == "first":  # otherwise a renewal was late, and the first run lost the lock
             break
 
     assert order == ["first", "second"]

@@ -1,4 +1,4 @@
-"""The Pulumi engine derives the same changes from the CLI's events as the embedded engine reports."""
+"""From the CLI's events, the Pulumi engine derives the same changes that the embedded engine reports."""
 
 from __future__ import annotations
 

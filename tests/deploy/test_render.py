@@ -1,5 +1,5 @@
-"""`render` writes the files that readers of resources, manifests and Pulumi states expect, and owns only these
-files.
+"""`render` writes the plan, the resources, a Pulumi state and one manifest per object. It removes only files
+that earlier renders wrote.
 """
 
 from __future__ import annotations

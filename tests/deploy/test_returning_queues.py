@@ -1,4 +1,6 @@
-"""Which ClusterQueues are released so that the engine can create them again, and what blocks Kueue."""
+"""Queues that are being deleted are released, so that the engine can create them again. Kueue stays installed
+while workloads run or wait.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declared taints are merged into the live list of a node, which people and autoscalers also change."""
+"""Declared taints are merged into the live taints of a node, because people and autoscalers add taints as well."""
 
 from __future__ import annotations
 

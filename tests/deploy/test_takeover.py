@@ -1,4 +1,4 @@
-"""Existing cluster objects that the Pulumi CLI may take over, and those that `gpu-platform` refuses before it
+"""Existing cluster objects that the Pulumi CLI may take over, and those that `gpu-platform` refuses before the CLI
 starts.
 """
 

@@ -1,4 +1,4 @@
-"""Registers two resources with one URN."""
+"""Registers two resources with the same URN."""
 
 from pulumi_kubernetes.core.v1 import Namespace
 

@@ -93,9 +93,7 @@ def test_a_stuck_mig_manager_is_restarted_once_with_the_same_config() -> None:
 
     cluster.managers = [manager("2026-11-26T10:02:00Z", ready=True)]
     roll.step()
-    assert cluster.configs == [f"{NEW_CONFIG}-again"], (
-        "a different value of the label, so that the manager acts on it"
-    )
+    assert cluster.configs == [f"{NEW_CONFIG}-again"], "the new value of the label makes the manager act again"
     assert "deletionTimestamp" not in cluster.managers[0]["metadata"]
 
 

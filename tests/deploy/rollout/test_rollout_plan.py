@@ -53,7 +53,7 @@ def test_only_nodes_with_another_layout_are_drained() -> None:
     assert change.labels == {names.MIG_CONFIG_LABEL: wanted(plan), names.DEVICE_PLUGIN_CONFIG_LABEL: wanted(plan)}
     assert change.allocatable == {"nvidia.com/mig-2g.20gb": 24, "nvidia.com/mig-1g.10gb": 8}
     assert list(found.configs) == [wanted(plan)]
-    assert rollout(plan, node("lab-0", wanted(plan))).pools == (), "a pool without changes is not part of it"
+    assert rollout(plan, node("lab-0", wanted(plan))).pools == (), "a pool without changes is not rolled out"
 
 
 def test_the_gpu_pods_of_each_node_are_named_and_others_are_not() -> None:
