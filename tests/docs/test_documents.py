@@ -126,7 +126,7 @@ ON_CLOUD: dict[str, dict[str, Any]] = {
 def test_a_fragment_of_the_documents_is_part_of_a_stack_file(
     block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    # Fragments name modules of this folder. In a project, they would be in its root folder.
+    # Fragments name Python modules of examples/policy-rules. In a project, they are in the root folder.
     monkeypatch.syspath_prepend(str(PROJECT_ROOT / "examples" / "policy-rules"))
     whole: dict[str, Any] = {
         "kind": "environment",

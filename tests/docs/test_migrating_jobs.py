@@ -1,6 +1,4 @@
-"""The example in docs/migrating-jobs.md keeps the values of its PyTorchJob, in each kind of job and at the listed
-paths.
-"""
+"""In docs/migrating-jobs.md, each kind of job keeps the values of the PyTorchJob at the listed paths."""
 
 from __future__ import annotations
 
@@ -28,8 +26,8 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def rendered() -> dict[str, dict[str, Any]]:
-    """For each kind, the rendered spec of the example and the parts that the page calls job, pod, main and
-    runtime.
+    """For each kind of job, the rendered spec of the example. The keys `job`, `pod`, `main` and `runtime` contain
+    the objects that have these names on the page.
     """
     plan = plan_platform({"kind": "environment", **ENTRY}, "page")
     assert plan.kind == "environment"

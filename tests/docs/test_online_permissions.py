@@ -22,7 +22,7 @@ def block(language: str, after: str) -> str:
 def test_the_iam_policy_allows_the_calls_to_aws_and_nothing_else() -> None:
     (statement,) = json.loads(block("json", "## Ask the cloud before `up`"))["Statement"]
 
-    # Every principal may call GetCallerIdentity; not even a policy can deny it.
+    # Every principal may call GetCallerIdentity, and no policy can deny this call.
     needed = {iam_action(*call) for call in CALLS} - {"sts:GetCallerIdentity"}
     assert set(statement["Action"]) == needed
     assert statement["Effect"] == "Allow"

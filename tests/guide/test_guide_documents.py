@@ -36,7 +36,8 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     return int(stop.value.code or 0), printed.out, printed.err
 
 
-# Host paths that Google's test pod for A3 Mega mounts. The namespace allows them for whole nodes of that pool.
+# Host paths that Google's test pod for A3 Mega mounts, by stack and kind of workload.
+# Pods that use a whole A3 Mega node may mount them.
 OF_GPU_NICS = {
     ("gke-training", "training"): {
         "/home/kubernetes/bin/nvidia/lib64",

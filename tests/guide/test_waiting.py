@@ -237,7 +237,7 @@ def test_a_pod_refused_by_a_lowered_quota_is_explained_with_numbers() -> None:
         (started("False", Finished="True"), LOWERED),
         (workload("anything"), LOWERED),
     ],
-    ids=["all pods are ready", "the quota allows them", "it has ended", "it waits"],
+    ids=["all pods are ready", "the quota allows all pods", "it has ended", "it waits"],
 )
 def test_a_workload_whose_pods_no_quota_refuses_is_not_named(found: dict[str, Any], hard: dict[str, str]) -> None:
     assert why_pods_are_missing(found, GPUS_STARTED, hard) == ""

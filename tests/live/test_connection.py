@@ -86,7 +86,7 @@ def attempts(silent: tuple[int, list[str]]) -> int:
 
 @contextmanager
 def answering(answer: Callable[[str, str], tuple[int, dict[str, Any]]]) -> Generator[int]:
-    """Serve the answers for each method and path, and yield the port."""
+    """Serve what `answer` returns for each method and path, and yield the port."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -1,4 +1,4 @@
-"""Zones, reservations and capacity blocks that pools name, compared with the ones in EC2."""
+"""Zones, reservations and capacity blocks of pools, compared with those in EC2."""
 
 from __future__ import annotations
 

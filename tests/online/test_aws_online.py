@@ -132,7 +132,7 @@ def test_every_call_is_in_the_declared_list_and_every_declared_call_is_made(acco
 
 
 def with_storage(account: AwsAccount) -> EnvironmentPlan:
-    """Return a plan with volumes for buckets and file systems of the account, and for others that do not exist."""
+    """Return a plan with volumes for the account's buckets and file systems, and for some that do not exist."""
     subnet = account.client("ec2").describe_subnets()["Subnets"][0]["SubnetId"]
     location: Any = {"LocationConstraint": REGION}
     buckets = account.client("s3")

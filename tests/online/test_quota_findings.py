@@ -58,7 +58,7 @@ def test_demand_includes_desired_maximum_and_rolling_nodes() -> None:
         P,
         3 * 192,
         (3 + 2 + 2 * 2) * 192,
-    )  # a roll adds two nodes in each zone of a pool
+    )  # a rolling update adds two nodes in each zone of a pool
 
 
 def test_spot_of_a_family_without_a_known_quota_is_left_for_a_manual_check() -> None:

@@ -166,12 +166,12 @@ _EKS_NETWORK = {
 }
 _EKS_CREATE = {"admins": ["arn:aws:iam::123456789012:role/admin"], "api_access": ["203.0.113.0/24"]}
 
-# For each field and the fields below it, the values that the stack needs for the field to have an effect, by
-# place. The values of the longest path are applied last. No value removes a field.
-#
-# NVLink connects the nodes of rack pools. The other providers refuse such pools without the matching capacity.
+# NVLink connects the nodes of a rack pool. The clouds sell rack machine types only with reserved capacity, so only
+# the stack `existing` has a rack pool.
 _RACK = by({}, existing={"pools[0].machine_type": "p6e-gb200.36xlarge"})
 
+# The values, by place, that a stack needs so that a field and the fields below it have an effect.
+# The values of the longest path are applied last. No value removes a field.
 CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     "budget.usd_per_month": {"budget": {"usd_per_month": 1e9}},
     "monitoring.exporter_version": by(
@@ -179,9 +179,10 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     ),
     "cluster(eks).create": {"cluster.create": _EKS_CREATE},
     "cluster(eks).create.network": {"cluster.create.network": _EKS_NETWORK},
-    "cluster(eks).kubernetes": {"cluster.create": _EKS_CREATE},  # the owner upgrades an existing cluster
+    "cluster(eks).kubernetes": {"cluster.create": _EKS_CREATE},  # existing clusters are not upgraded
     "cluster(eks).iam.path": {"cluster.create": _EKS_CREATE},  # an existing cluster already has a role
-    # With the plain primary interface, EFA would use both interfaces that pods of p5.48xlarge could have.
+    # With the layout `ena-and-efa`, both interfaces of network card 0 of p5.48xlarge are in use.
+    # No interface is left for pods.
     "cluster(eks).create.network.pod_subnets": {
         "cluster.create.network": _EKS_NETWORK,
         "pools[0].network": {"layout": "efa-primary"},
@@ -538,7 +539,8 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     **dict(workload_cases.contexts(by, _OTHER_POOL, _DRA)),
 }
 
-# Other values of a field. Each must result in a plan that differs from the plan of the original stack.
+# Other values of a field.
+# Each value must result in a plan that differs from the plan of the original stack.
 # The first entry of `teams` also serves as the `team` of a team stack.
 # The `sharing` of a pool also serves as a named sharing of the environment.
 ALTERNATIVES: Mapping[str, Any] = {
@@ -862,17 +864,17 @@ ALTERNATIVES: Mapping[str, Any] = {
 
 ALTERNATIVES = {**ALTERNATIVES, **dict(workload_cases.alternatives())}
 
-# Fields with only one effect, which their values and contexts above produce. With one value the stack is refused,
-# with another it is planned.
+# Fields that decide only whether a stack is refused, each with the rule that uses the field.
+# With one of the field's values above the stack is refused, with another it is planned.
 ONLY_CHECKED = {
-    "cluster(existing).network_policies": "host names are planned only with it",
-    "cluster(eks).create.api_from_anywhere": "an API server for the whole internet is planned only with it",
-    "cluster(gke).create.api_from_anywhere": "an API server for the whole internet is planned only with it",
-    "pools[].capacity(capacity-block).ends": "a block that ends before it is no longer needed is refused",
-    "pools[].capacity(capacity-block).needed_until": "the same rule, seen from the other field",
-    "pools[].capacity(reservation).ends": "a reservation that ends before it is no longer needed is refused",
+    "cluster(existing).network_policies": "without this field, host names are refused",
+    "cluster(eks).create.api_from_anywhere": "without this field, an API server on the internet is refused",
+    "cluster(gke).create.api_from_anywhere": "without this field, an API server on the internet is refused",
+    "pools[].capacity(capacity-block).ends": "a capacity block that ends before `needed_until` is refused",
+    "pools[].capacity(capacity-block).needed_until": "a capacity block that ends before this time is refused",
+    "pools[].capacity(reservation).ends": "a reservation that ends before `needed_until` is refused",
     "pools[].capacity(reservation).needed_until": "a reservation that ends before this time is refused",
-    "pools[].schedule.stops_work": "a schedule on a pool that is not for development is planned only with it",
+    "pools[].schedule.stops_work": "without this field, only development pools may have a schedule",
     "teams[].workloads[].gpu_memory": "a workload that needs more GPU memory than its pool has is refused",
-    "overcommit": "quotas above the capacity are planned only with it",
+    "overcommit": "without this field, quotas above the capacity are refused",
 }

@@ -47,7 +47,7 @@ def values_for(field: Field, found: Any, provider: str) -> list[Any] | str:
         if field.variant == default:
             return [_OTHER_VARIANT[kind]]
         if not isinstance(found, Mapping) or field.variant != found[kind]:
-            return f"{field.path}: give a context that has it (tests/stack/field_cases.py)"
+            return f"{field.path}: add a context that sets this variant (tests/stack/field_cases.py)"
         return [{kind: default}]
     if values is not None:
         return values
@@ -56,4 +56,4 @@ def values_for(field: Field, found: Any, provider: str) -> list[Any] | str:
         return [option for option in field.options if option is not current and option != current]
     if isinstance(current, int | float):
         return [current + 1]
-    return f"{field.path}: give an alternative for it (tests/stack/field_cases.py)"
+    return f"{field.path}: add another value for the field (tests/stack/field_cases.py)"

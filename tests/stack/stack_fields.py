@@ -34,8 +34,8 @@ class Field:
 
 
 def fields_of(model: type[BaseModel], path: str = "") -> Iterator[Field]:
-    """Yield the fields of a model and of its nested models, except for fields that only contain other fields, in
-    the order of the models.
+    """Yield the fields of a model and of its nested models, in the order of the models. Fields that only contain
+    other fields are left out.
     """
     for name, info in model.model_fields.items():
         here = f"{path}.{info.alias or name}".removeprefix(".")

@@ -29,11 +29,11 @@ from tests.stack.stack_fields import Field, changed, fields_of, get, place_of
 
 _OBJECTS = "Kubernetes objects, Helm releases or cloud resources, which a preview lists with their fields"
 _LATER = "resources that are created later; running resources do not change"
-_LIVE = "a row if the preview has read the live nodes"
-_UP = "`up` and `destroy` themselves: how long they wait, what they refuse, how they connect"
+_LIVE = "the preview has a row only if it has read the live nodes"
+_UP = "the behaviour of `up` and `destroy`: time limits, refusals and connections"
 _MONEY = "estimates"
-# Regular expressions for the paths of fields whose change adds no row without a live cluster, each with the
-# reason.
+# If one of these fields changes, the preview adds no row without a live cluster.
+# Each entry is a regular expression for the paths of fields, with the reason.
 WITHOUT_ROW: Mapping[str, str] = {
     r"teams\[\]\.(workloads|claims|training_jobs|inference_services)\[\]": _OBJECTS,
     r"teams\[\]\.(ray_clusters|notebooks|batch_jobs)\[\]": _OBJECTS,

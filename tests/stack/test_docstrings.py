@@ -33,7 +33,7 @@ class Outer(SpecModel):
 
 
 class Derived(Outer):
-    """A model that inherits the fields of another one and declares one again."""
+    """A model that inherits the fields of another model and declares one of them again."""
 
     silent: int = 6
     """A docstring of the derived model only."""

@@ -137,7 +137,11 @@ def test_a_mistake_is_reported_once_with_a_fix_for_its_field(
             "remove it",
         ),
     ],
-    ids=["a value that the similar key does not allow", "a part of two names", "a number next to the entry"],
+    ids=[
+        "a value that the similar key does not allow",
+        "a word in two allowed values",
+        "a number that a neighbouring object allows",
+    ],
 )
 def test_no_fix_names_what_fits_by_chance(tmp_path: Path, change: tuple[str, str], path: str, fix: str) -> None:
     problems = _problems(tmp_path, change)

@@ -124,11 +124,15 @@ def _finding(field: Field, stack: Platform, provider: str, plan: Callable[[Platf
         after = plan(platform)
         told = f"{field.path}: {json.dumps(found)} changed to {json.dumps(value)}"
         if not _is_well_formed(platform):
-            return Finding(field.path, "inert", f"{told} is not valid; give another")
+            return Finding(field.path, "inert", f"{told} is not valid; give another value")
         effects.append(_effect(place, before, after, only_checked=key in ONLY_CHECKED))
         if effects[-1] == "elsewhere":
             assert isinstance(after, tuple)
-            return Finding(field.path, "inert", f"{told} is refused elsewhere; give another: {_told(after)}")
+            return Finding(
+                field.path,
+                "inert",
+                f"{told} is refused for another field; give another value: {_told(after)}",
+            )
         # If the field is unset, one of the options equals the value that the program chooses.
         allowed = 1 if field.options and found is None and field.default is None else 0
         if effects.count("inert") > allowed:
@@ -169,7 +173,9 @@ def _plan_once(platform: str) -> Outcome:
 
 
 def _outcome(platform: Platform, folder: Path | None = None) -> Outcome:
-    """Return the plan without the decisions and each pool's capacity and placement, which copy the stack file."""
+    """Return the plan, or the problems that prevent it. The plan omits the decisions and each pool's capacity and
+    placement, because these copy the stack file.
+    """
     try:
         plan = plan_platform(platform, "stack", folder=folder)
     except BadInput as error:

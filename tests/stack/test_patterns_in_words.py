@@ -46,8 +46,8 @@ def test_each_pattern_has_words_or_an_example(adapter: str) -> None:
 
 @pytest.mark.parametrize("adapter", ADAPTERS)
 def test_each_pattern_that_limits_the_length_of_a_name_says_so(adapter: str) -> None:
-    """The words must state the length, because a short name can look like every example. Ids of fixed length, such
-    as AWS ids, are copied.
+    """The description in words must state the length, because an example does not show it. Ids of a fixed length,
+    such as AWS ids, are copied, so their length need not be stated.
     """
     schema = ADAPTERS[adapter].json_schema(mode="validation")
     limits = re.compile(r"\[[^\]]*(a-z0-9|A-Za-z0-9)[^\]]*\]\{\d+,\d+\}")

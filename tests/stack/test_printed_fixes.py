@@ -58,7 +58,7 @@ def _document(file: Path) -> dict[str, Any] | None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with all broken stacks, because some stacks name another one as their environment."""
+    """Return a folder with all broken stacks, because some stacks name another stack as their environment."""
     found = tmp_path_factory.mktemp("stacks")
     for file in FILES:
         shutil.copy(file, found)
@@ -83,7 +83,8 @@ def _chains(
     first = problems if not before else problems[:1]  # one by one, as their order does not matter
     for problem in first:
         fixes = list(fixed_by(document, problem))
-        ahead = [(did, changed) for did, changed in fixes if changed not in before]  # "or" may undo the last fix
+        # One alternative of a fix with "or" may undo the last fix.
+        ahead = [(did, changed) for did, changed in fixes if changed not in before]
         assert ahead or not fixes, f"{problem}: every fix leads back to an earlier stack file"
         for did, changed in ahead:
             left, loaded = _load(changed, folder)
@@ -132,7 +133,7 @@ SHARINGS: tuple[dict[str, Any] | None, ...] = (
     {"mode": "mig", "layout": "all-balanced"},
 )
 CLAIMED: tuple[dict[str, Any], ...] = ({"mode": "dra"}, {"mode": "dra", "partitions": True})
-"""Sharing modes of a whole cluster, whose GPUs are either all claimed or all requested."""
+"""Modes of DRA. In one cluster, pods either claim all GPUs or request all GPUs as extended resources."""
 PROVISIONERS: dict[str, tuple[dict[str, Any], ...]] = {
     "eks": (
         {"provisioner": "managed", "count": {"desired": 1}},
@@ -148,7 +149,7 @@ PROVISIONERS: dict[str, tuple[dict[str, Any], ...]] = {
 
 
 def _variants() -> Iterator[Any]:
-    """Yield each shipped stack with every way of sharing the GPUs of its pools, for every provisioner."""
+    """Yield every combination of a shipped stack, a provisioner and the sharing modes of the stack's pools."""
     for stack, document in SHIPPED.items():
         marks = pytest.mark.long if stack.endswith("-monitoring") else ()
         for number, _ in enumerate(PROVISIONERS[document["cluster"]["provider"]]):
@@ -182,7 +183,7 @@ def test_what_planning_accepts_or_advises_is_not_refused_by_the_pack(
         for step in steps:
             assert step.problem not in step.left, f"after {step.did!r}"
         ends = [(step.document, step.loaded) for step in steps if step.loaded is not None]
-        if ends:  # otherwise a program cannot choose the fix, and the pool stays unchanged
+        if ends:  # otherwise no fix can be applied automatically, and the pool stays unchanged
             (document, whole), *alternatives = ends
             others += [after for _, after in alternatives]
     for after in [whole, *others] if whole else []:

@@ -30,7 +30,8 @@ def problems(folder: Path, text: str) -> tuple[Problem, ...]:
 
 
 # The results of gopkg.in/yaml.v3, which the Pulumi CLI uses to read stack files.
-# The mapping's own keys have precedence, even before `<<`, followed by the keys of the first merged mapping.
+# A mapping's own key overrides a merged key, even if `<<` comes later.
+# The first of several merged mappings has precedence.
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
