@@ -1,4 +1,4 @@
-"""How the command behaves in a checkout, next to one, and in a copy of one."""
+"""How the command behaves inside a checkout, next to a checkout, and in a copy of a checkout."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from validators.zipapp import build_agent
 
 VERSION = tomllib.loads((PROJECT_ROOT / "pyproject.toml").read_text())["project"]["version"]
 LEFT_OUT = {"__pycache__", ".ruff_cache", "training", "ruff.toml"}
-"""Files in the packages that the wheel leaves out."""
+"""Names of files and folders that the wheel omits from the packages."""
 OWN_COMPONENT = """
 import pulumi
 import own_storage

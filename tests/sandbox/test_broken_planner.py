@@ -273,9 +273,9 @@ def test_the_planner_never_promises_more_than_the_kubelet_leaves() -> None:
 @pytest.mark.parametrize(
     ("machine_type", "cpu_millicores", "memory_mib"),
     [
-        # EKS: 48 x 1000 - (60 + 10 + 10 + 110); 192 GiB - (255 + 11 x (8 x 29 + 2)) - 100
+        # EKS: 48 x 1000 - (60 + 10 + 10 + 110) millicores; 192 GiB - (255 + 11 x (8 x 29 + 2) + 100) MiB.
         ("g4dn.12xlarge", 47_810, 196_608 - 2_829 - 100),
-        # GKE: 48 x 1000 - 190; 192 GiB - (1024 + 819.2 + 819.2 + 6881.28 + 1310.72) - 100
+        # GKE: 48 x 1000 - 190 millicores; 192 GiB - (1024 + 819.2 + 819.2 + 6881.28 + 1310.72 + 100) MiB.
         ("g2-standard-48", 47_810, 196_608 - 10_854 - 100),
     ],
 )

@@ -25,7 +25,8 @@ PLAIN = Progress(plain=True)
 PROGRAMS = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"]
 ROOT = build.GO_MODULE.parent
 
-# A stand-in that names each program as go does, after the last element of its package path that is not a version.
+# A stand-in for go.
+# It names each program as go does: after the last element of the package path, without the version `v3`.
 SCRIPT = """#!{python} -S
 import os, sys, time
 with open({calls!r}, "a") as calls:
@@ -90,7 +91,7 @@ class Go:
         self.command.chmod(0o755)
 
     def calls(self, verb: str) -> list[str]:
-        """The command lines with one verb, in order, without linker flags."""
+        """Return the command lines with one verb, in order, without linker flags."""
         if not self._calls.exists():
             return []
         return [line for line in self._calls.read_text().splitlines() if line.split()[0] == verb]
@@ -223,7 +224,7 @@ def test_as_a_program_it_ends_with_the_message_and_its_exit_code(go: Go) -> None
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_an_interrupted_build_ends_go_and_leaves_nothing(go: Go, cache: Path, number: signal.Signals) -> None:
     go.install(seconds=600, stale=("example.com/p",), compiles=("example.com/p",))
-    # Starts the build like a background job of a shell, which ignores SIGINT.
+    # The build starts with SIGINT ignored, like a background job of a shell.
     process = module(stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
     while not (work := list(cache.glob("control-plane/.building-*/work/object"))):
         assert process.poll() is None
@@ -324,7 +325,7 @@ def module(*options: str, stderr: int, preexec_fn: Callable[[], object] | None =
 
 
 def running(go: Go) -> list[str]:
-    """The processes that run the stand-in for go."""
+    """Return the processes that run the stand-in for go."""
     found: list[str] = []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

@@ -50,9 +50,7 @@ def kube(program: str, version: str = KUBERNETES) -> str:
 
 
 def program(version: str) -> bytes:
-    """Return a program that answers --version. It is padded so that a single read from a socket does not contain
-    all of it.
-    """
+    """Return a program that answers --version. Padding makes it too large for a single read from a socket."""
     return f"#!/bin/sh\necho 'Kubernetes {version}'\n".encode() + b"#" * 300_000
 
 
@@ -427,7 +425,9 @@ def test_a_name_that_is_never_resolved_is_given_up(monkeypatch: pytest.MonkeyPat
     reasons = _releases.survey(DEFAULT, "http://mirror.example.com").reasons.values()
     assert {reason.fault for reason in reasons} == {"cannot be reached (no answer within 3 s)"}
     waiting = set(threading.enumerate()) - before
-    assert {thread.daemon for thread in waiting} == {True}, "the end of the process would wait for them"
+    assert {thread.daemon for thread in waiting} == {True}, (
+        "the process would wait for these threads before it ends"
+    )
     end.set()
 
 

@@ -1,4 +1,4 @@
-"""Node agents that are forked from a server behave as in a separate Python process."""
+"""A node agent that is forked from a server behaves in the same way as in a separate Python process."""
 
 from __future__ import annotations
 

@@ -344,7 +344,7 @@ def test_a_cordon_that_the_controller_has_not_seen_yet_is_not_overlooked(cluster
     DriverUpgrades(cluster.api, nodes, driver_seconds=0).reconcile(
         [seen], {}, {}, ManagedDriver(NEW, UpgradePolicy())
     )
-    # In the state "upgrade-required", the node would lack the mark that it was already cordoned.
+    # With the state "upgrade-required", the node would lack the annotation for the earlier cordon.
     assert state(cluster, name) == "upgrade-done"
 
 

@@ -1,4 +1,4 @@
-"""Which pods the Topology Manager of the simulated kubelet refuses, and which resources the others receive."""
+"""The Topology Manager of the simulated kubelet: refused pods, and the resources that admitted pods receive."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def admitted(node: AlignedNode, *pods: Mapping[str, Any]) -> list[Held]:
     [
         (8, "95", True),
         (8, "49", True),  # more than the 48 CPUs of a NUMA node
-        (8, "48", False),  # the CPUs fit one NUMA node, but the GPUs need two
+        (8, "48", False),  # the CPUs fit on one NUMA node, but the GPUs need two
         (8, "900m", True),  # fractional CPUs are not exclusive
         (8, "", True),
         (4, "48", True),  # all 48 CPUs of NUMA node 1; one CPU of NUMA node 0 is reserved
@@ -119,7 +119,7 @@ def test_a_container_reuses_resources_of_init_containers_not_sidecars() -> None:
     main = container(4, "8")
     assert admitted(kubelet(), pod(main, init=[init])) == [{GPU: {0: 4}, "cpu": {0: 8}}]
     assert admitted(kubelet(), pod(main, init=[sidecar])) == [{GPU: {0: 2, 1: 4}, "cpu": {0: 4, 1: 8}}]
-    # With pod scope, either the init container counts by itself, or the sidecar together with the main container.
+    # With pod scope, a sidecar counts in addition to the main container, but an init container does not.
     assert admitted(kubelet(scope="pod"), pod(main, init=[init])) == [{GPU: {0: 4}, "cpu": {0: 8}}]
     assert admit(pod(main, init=[sidecar]), kubelet(scope="pod"), []) == REFUSED
     # Five GPUs are in use while the second init container runs together with the sidecar.
@@ -203,7 +203,7 @@ def test_the_planner_calls_alignable_exactly_what_an_empty_node_admits(machine: 
     simulated = kubelet(policy, machine)
     reserved = nodes.cpus * nodes.count - sum(simulated.usable["cpu"].values())
     every = range(1, one.vcpu + 1 - reserved)
-    # The answer can change only at numbers of CPUs that use up NUMA nodes, with or without reserved CPUs.
+    # The verdict changes only near numbers of CPUs that fill whole NUMA nodes, with or without reserved CPUs.
     edges = {nodes.cpus * count - less for count in range(nodes.count + 1) for less in (0, reserved)}
     near = {edge + by for edge in edges for by in (-1, 0, 1, 2)}
     tried = [cpus for cpus in every if THOROUGH or cpus in near or cpus % 16 == 0]
