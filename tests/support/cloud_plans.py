@@ -85,7 +85,7 @@ def on_cloud(
 def with_cloud(
     plan: ClusterPlan, cluster: EksClusterPlan | GkeClusterPlan, pools: Iterable[PoolPlan]
 ) -> ClusterPlan:
-    """Return the plan of a cluster with the cloud's part, and the values that follow from the cloud's part."""
+    """Return a cluster's plan with the plan of its cloud and the values that follow from the cloud's plan."""
     on_eks = isinstance(cluster, EksClusterPlan)
     properties = eks_properties if on_eks else gke_properties
     return dataclasses.replace(
@@ -123,7 +123,7 @@ def cloud_nodes(cloud: EksPoolPlan | KarpenterPoolPlan | GkePoolPlan) -> CloudNo
 
 
 def _complete(cloud: KarpenterPoolPlan) -> KarpenterPoolPlan:
-    """Return the plan with placeholders for the parts of its specs that every real plan contains."""
+    """Return the plan with placeholders for the fields that the specs of every real plan contain."""
     node_pool, node_class = (one.get("spec", one) for one in (cloud.node_pool, cloud.node_class))
     given = node_pool.get("template", {}).get("spec", {})
     requirements = [{"key": key, "values": ["filler"]} for key in _REQUIREMENTS] + given.get("requirements", [])

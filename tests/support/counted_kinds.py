@@ -1,4 +1,6 @@
-"""Custom kinds that a ResourceQuota does not count yet. Until it does, the API server refuses their objects."""
+"""Custom kinds that a ResourceQuota does not count yet. Until the quota counts them, the API server refuses their
+objects.
+"""
 
 from __future__ import annotations
 

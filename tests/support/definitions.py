@@ -18,8 +18,8 @@ def definition(file: str) -> dict[str, Any]:
 
 
 def unknown_fields(one: Mapping[str, Any], file: str) -> list[str]:
-    """Return the fields of an object's spec that its definition lacks, that have the wrong type, or that are
-    missing.
+    """Return the fields of an object's spec that are missing, unknown or of the wrong type, according to the
+    definition.
     """
     version = one["apiVersion"].rpartition("/")[2]
     versions = definition(file)["spec"]["versions"]

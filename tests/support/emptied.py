@@ -13,7 +13,8 @@ from tests.support.terminating import deletable_resources, finalized_at_once
 # Kubernetes itself creates and removes objects of these kinds, together with the objects that they belong to.
 _DERIVED: Final = {"events", "leases", "endpoints", "endpointslices", "componentstatuses", "apiservices"}
 _OF_KUBERNETES: Final = ("kube-system", "kube-public", "kube-node-lease")
-# Labels on the ApplySet parents and members of deployed stacks. Such objects are deleted even in these namespaces.
+# Labels of the ApplySet parents and members of deployed stacks.
+# Objects with these labels are deleted even in the namespaces of Kubernetes.
 _OF_STACKS: Final = ("applyset.kubernetes.io/id", "applyset.kubernetes.io/part-of")
 # Objects that can refuse requests are deleted first; objects that contain or define others are deleted last.
 _FIRST: Final = (
@@ -45,8 +46,8 @@ class Contents:
         self._own = {found.uid for collection in self._collections() for found in self._objects(collection)}
 
     def restore(self) -> bool:
-        """Delete all other objects, and return whether none is left. If any remain, the sandbox cannot be used
-        again.
+        """Delete all objects that the sandbox did not have when it started. Return whether none is left. If some
+        are left, the sandbox cannot be used again.
         """
         try:
             with finalized_at_once(self._kubeconfig):

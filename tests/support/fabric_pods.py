@@ -24,7 +24,7 @@ _DEVICES = {
 
 @dataclass(frozen=True)
 class FabricPod:
-    """A published test pod. `written` names the volumes whose mounts become read-only in the test container."""
+    """A published test pod. `written` names the volumes that the published container mounts as writable."""
 
     name: str
     source: str

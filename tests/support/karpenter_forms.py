@@ -26,7 +26,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "development": DEVELOP,
     "training with efa": TRAIN,
     "training on p6-b300": {**TRAIN, "machine_type": "p6-b300.48xlarge"},
-    "training on a block": {**TRAIN, "zones": None, "capacity": BLOCK},
+    "training in a capacity block": {**TRAIN, "zones": None, "capacity": BLOCK},
     "training on a reservation with a group": {
         **TRAIN,
         "zones": None,

@@ -78,7 +78,7 @@ def keda(binaries: Binaries, kubeconfig: Path, folder: Path) -> Generator[None]:
             assert all(one.poll() is None for one in processes), _logs(folder)
             yield
         finally:
-            # Delete first the objects that make the API server call the processes.
+            # First delete the objects that make the API server call the processes.
             for one in reversed(made):
                 client.delete(one)
             for process in processes:

@@ -1,5 +1,5 @@
-"""Applies the fixes in error messages that a program can apply: `write key: value`, `remove key`, `did you mean
-..?`.
+"""Applies the fixes of error messages, if a program can apply them: `write key: value`, `remove key`,
+`did you mean ..?`.
 """
 
 from __future__ import annotations

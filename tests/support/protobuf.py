@@ -1,7 +1,7 @@
 """Shares one google.rpc.Status between the Google Cloud SDK and Pulumi's provider SDK in one process.
 
-Both register the same message from files with different names, which protobuf refuses. Outside the tests, no
-program loads both.
+Both SDKs register the same message from files with different names, which protobuf refuses. Outside the tests, no
+program loads both SDKs.
 """
 
 import sys

@@ -2,14 +2,14 @@
 servers.
 
 https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/controller/namespace/namespace_controller.go
-(`namespaceDeletionGracePeriod`, read 2026-11-26). This is for objects that tests leave behind. A test that
+(`namespaceDeletionGracePeriod`, read 2026-11-26). The module is for objects that tests leave behind. A test that
 examines a deletion waits for the controller.
 
 After these 5 s, the controller looks up the namespace by name and may find a newer one. If the newer namespace is
 also being deleted, the controller deletes all objects in the namespace with that name, and continues even in a
 third namespace that a test has created meanwhile. It does nothing in a namespace without its finalizer
 (`finalized` in `deletion/namespaced_resources_deleter.go`), so this module removes the finalizer before the
-deletion. It leaves a namespace whose deletion has already begun to the controller.
+deletion. If the deletion of a namespace has already begun, the module leaves the namespace to the controller.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def test_it_is_uncordoned_where_the_stack_no_longer_has_nodes_cordoned(api, toke
     ("verdict", "taints", "annotations", "spec"),
     [
         pytest.param("fail", held(JUST), {}, {}, id="a fault for half a minute"),
-        pytest.param("fail", (), {}, {}, id="a node that is not held back, because the pool's share is used up"),
+        pytest.param("fail", (), {}, {}, id="a node that is not held back, because too many others already are"),
         pytest.param("unknown", held(), {}, {}, id="an unknown verdict"),
         pytest.param("fail", held(), {}, {"unschedulable": True}, id="a node that somebody else has cordoned"),
         pytest.param("pass", (), {}, {"unschedulable": True}, id="a good node that somebody else has cordoned"),

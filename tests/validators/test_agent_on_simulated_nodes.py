@@ -1,4 +1,4 @@
-"""Every machine type passes the agent on simulated nodes, and the right check finds each fault."""
+"""Every machine type passes the agent's checks on simulated nodes, and the right check finds each fault."""
 
 from __future__ import annotations
 
@@ -148,7 +148,8 @@ def test_a_gpu_of_a_rack_that_is_not_registered_in_the_fabric_is_found():
 
 
 def test_imex_channels_are_unknown_if_proc_devices_has_no_nvidia_driver():
-    # This happens in container runtimes with a separate kernel, and with a simulated NVML without device files.
+    # /proc/devices does not list the driver in container runtimes with a separate kernel, and if NVML is simulated
+    # without device files.
     with install(NodeProfile(machine_type="p6e-gb200.36xlarge", driver_version=DRIVER)):
         Path(os.environ[DEVICES_VARIABLE]).write_text(
             "Character devices:\n  1 mem\n\nBlock devices:\n259 blkext\n"

@@ -1,4 +1,4 @@
-"""NVML is read in a child process. If a call hangs, crashes or is missing there, the report names it and does not
+"""NVML is read in a child process. If a call hangs, crashes or is missing, the report names the call and does not
 pass.
 """
 
@@ -55,7 +55,7 @@ def test_a_hanging_call_is_named_killed_and_other_values_are_read(simulated_read
     snapshot, seconds = None, 0.0
     for seconds in DEADLINES_SECONDS:
         snapshot = reader.read(4 * seconds)
-        # Otherwise the deadline passed before the other calls were answered.
+        # The next deadline is longer if this one passed before the other calls were answered.
         if snapshot.gpus and snapshot.gpus[-1].name.ok and len(snapshot.unanswered) == 1:
             break
     assert snapshot is not None
@@ -173,8 +173,9 @@ def test_a_child_that_does_not_take_its_journal_does_not_block_the_reading(monke
 
 def test_an_interrupted_reading_leaves_no_process_behind(tmp_path):
     pid = tmp_path / "pid"
-    # The child writes its id after it has read its input, because the parent kills the child only from then on.
-    # If the agent is interrupted earlier, the kernel ends its child together with it.
+    # The parent kills the child only after the child has read its input, so the child first reads its input and
+    # then writes its process id.
+    # If the agent is interrupted earlier, the kernel ends the child together with the agent.
     told = f"sys.stdin.read(); open({str(pid)!r}, 'w').write(str(os.getpid()))"
     child = f"import os, sys, time; {told}; time.sleep(600)"
     code = (

@@ -115,7 +115,7 @@ def test_a_report_that_could_not_be_published_is_offered_again():
 
 @pytest.fixture
 def service(tmp_path):
-    """Return a function that serves a simulated node, and returns its process and port."""
+    """Return a function that starts the agent's service on a simulated node and returns its process and port."""
     running = []
 
     def start(*faults, expect=None, machine="g4dn.xlarge", **environment):

@@ -84,7 +84,7 @@ def test_the_agent_with_metrics_fits_a_config_map():
 
 
 def code(source: bytes) -> list[str]:
-    """Return the statements of a module with their lines, except strings that are statements."""
+    """Return the statements of a module with their lines, without docstrings and other bare strings."""
 
     def is_prose(node: ast.AST) -> bool:
         return (
@@ -179,7 +179,7 @@ def test_a_hanging_driver_is_unknown_and_is_named(agent, expectations, tmp_path)
     for seconds in DEADLINES_SECONDS:
         arguments = ("check", "--expect", expectations, "--deadline", f"{4 * seconds:g}")
         done = run_simulated(agent, tmp_path, *arguments, faults=faults)
-        # Otherwise the deadline passed before the other calls were made.
+        # The next deadline is longer if this one passed before the other calls were made.
         if "pass gpu-count: 8" in done.stdout and "pass temperature" in done.stdout:
             break
     assert done is not None

@@ -129,7 +129,7 @@ def test_a_sysfs_that_hides_gpus_or_is_not_readable_is_unknown_and_no_failure(sn
             [gpu(0, "r0", "s0"), nic("efa", 0, "r0", "s0"), gpu(1, "r1", "s1")],
             [("nic-affinity", "GPU 1", "fail", "SYS at best")],
         ),
-        # On a virtual machine, every device is attached to the root.
+        # On a virtual machine, every device is attached to the PCIe root.
         (
             [gpu(0, "r0"), gpu(1, "r0"), nic("efa", 0, "r0")],
             [("nic-affinity", None, "unknown", "the machine does not show its PCIe switches")],

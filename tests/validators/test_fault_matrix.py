@@ -1,9 +1,10 @@
 """The right check finds every fault on every profile that can have it. `-s` prints the matrix.
 
 A profile is the set of properties that the agent distinguishes: GPU model, NVLinks, NUMA nodes, rack, one GPU or
-several. The machine type with the fewest GPUs represents its profile. `make test` omits profiles that differ from
-another one only in the model and the number of NVLinks, because they can have the same faults. It tries a fault
-once for each GPU architecture, processor architecture and presence of NVLinks, on the smallest suitable node.
+several. The machine type with the fewest GPUs represents its profile. `make test` omits a profile that differs
+from another profile only in the GPU model and the number of NVLinks, because both can have the same faults. It
+tries a fault once for each GPU architecture, processor architecture and presence of NVLinks, on the smallest
+suitable node.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ COUNTERS = {
 
 
 def profiles() -> Iterator[tuple[str, frozenset[str], bool]]:
-    """Yield, for each profile, its machine type with the fewest GPUs, the faults to try, and whether it is
+    """For each profile, yield its machine type with the fewest GPUs, the faults to try, and whether the profile is
     optional.
     """
     catalog = load_catalog()

@@ -1,6 +1,4 @@
-"""Passes are compared with each other to find growing counters. Errors that an earlier pass has seen are
-remembered.
-"""
+"""The agent compares its passes to find growing counters, and remembers the errors of earlier passes."""
 
 from __future__ import annotations
 
@@ -156,7 +154,7 @@ def with_energy(snapshot, millijoules):
         pytest.param(54, (9, 9, 9), ["fail", "fail", "pass"], id="an error that counts for an hour"),
         pytest.param(119, (9, 9, 9), ["fail", "fail", "fail"], id="an error that lasts until a reset"),
         pytest.param(119, (9, 10, 1), ["fail", "fail", "pass"], id="the GPU was reset"),
-        pytest.param(79, (9, 10, 1), ["fail", "fail", "fail"], id="an error that lasts until a boot"),
+        pytest.param(79, (9, 10, 1), ["fail", "fail", "fail"], id="an error that lasts until a reboot"),
     ],
 )
 def test_an_event_of_an_earlier_pass_counts_as_long_as_its_fault_lasts(code, energies, verdicts):
@@ -195,7 +193,7 @@ HANGS = Reading(problem="did-not-return", call="nvmlDeviceGetTotalEnergyConsumpt
     "between",
     [
         pytest.param({"energy": REQUIRED}, id="the GPU reports that it needs a reset"),
-        pytest.param({"energy": HANGS}, id="it does not answer"),
+        pytest.param({"energy": HANGS}, id="the GPU does not answer"),
         pytest.param({"energy": Reading(6_000), "recovery_action": Reading(1)}, id="the driver asks for a reset"),
     ],
 )
@@ -253,9 +251,9 @@ def remembered(*passes, times=(0.0, 600.0, 7200.0)):
     ("logs", "verdicts"),
     [
         pytest.param(([OFF], [], []), "fail fail fail", id="until a boot"),
-        pytest.param(([OFF], [LOADED], []), "fail fail fail", id="a load of the driver does not end it"),
+        pytest.param(([OFF], [LOADED], []), "fail fail fail", id="loading the driver does not end the error"),
         pytest.param(([GSP], [], []), "fail fail fail", id="until a reset"),
-        pytest.param(([GSP], [ENDED], []), "fail pass pass", id="the driver asks for nothing any more"),
+        pytest.param(([GSP], [ENDED], []), "fail pass pass", id="the driver no longer asks for a reset"),
         pytest.param(([GSP], [LOADED], []), "fail pass pass", id="the driver was loaded again"),
         pytest.param(([GSP, ENDED], [GSP], []), "pass fail fail", id="it came back"),
         pytest.param(([CABLES], [], []), "fail fail pass", id="for an hour"),
@@ -354,7 +352,7 @@ def test_a_hanging_event_call_loses_only_events(function, monkeypatch):
 
     found = NvmlReader(start=InProcess).wait(0.5)
     assert found.value is None
-    assert slept  # the reader waited for the rest of the time until the next pass
+    assert slept  # the reader slept for the remaining time until the next pass
 
 
 def test_waiting_between_passes_returns_the_events_meanwhile():

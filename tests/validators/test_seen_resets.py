@@ -1,4 +1,4 @@
-"""An agent knows the GPU resets that the previous agent on its node has seen."""
+"""A restarted agent uses the GPU resets that the previous agent recorded on the node."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TABLE = XidTable.of(EXPECTED.expect["xid"])
 
 
 class Machine:
-    """A node with Xid 48 of GPU 3 in the first second, and with an energy counter."""
+    """A node whose GPU 3 reported Xid 48 at time 0. Tests set the clock and the GPUs' energy counters."""
 
     journal = Journal()
 

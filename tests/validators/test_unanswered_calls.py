@@ -27,7 +27,9 @@ class Ended(BaseException):
 
 
 class InProcess:
-    """Replaces the child process, and reads NVML in this process. The journal receives what the parent would."""
+    """Reads NVML in this process instead of a child process. The journal gets what the parent process would
+    receive.
+    """
 
     def __init__(self, profile, journal, made):
         self._profile, self._journal, self._made = profile, journal, made

@@ -121,7 +121,7 @@ def test_a_pool_with_another_number_of_nodes_fails(desired):
 
 
 def scaled(*reports, nodes=THREE, **bounds):
-    """Return the report about a pool whose number of nodes an autoscaler, for example, may change."""
+    """Return the report about a pool whose number of nodes may change, for example through an autoscaler."""
     fields: dict[str, Any] = {"least": 0, "most": 10, "why": "an autoscaler sets the number", **bounds}
     pool = dataclasses.replace(POOL, **fields)
     return build_report([pool], nodes, {report["node"]: report for report in reports})

@@ -170,11 +170,11 @@ OTHER = NONE.replace("10:00", "11:00")
     [
         pytest.param([GSP, LOAD], "pass", id="the driver was loaded again"),
         pytest.param([LOAD, GSP], "fail", id="the driver was loaded before"),
-        pytest.param([GSP, RESET, NONE], "pass", id="the driver asks for nothing any more"),
+        pytest.param([GSP, RESET, NONE], "pass", id="the driver no longer asks for a reset"),
         pytest.param([GSP, NONE, GSP], "fail", id="it came back"),
         pytest.param([GSP, OTHER], "fail", id="another GPU was reset"),
         pytest.param([RESET], "fail", id="the driver asks for a reset"),
-        pytest.param([OFF, LOAD, NONE], "fail", id="only a boot brings the GPU back"),
+        pytest.param([OFF, LOAD, NONE], "fail", id="only a reboot brings the GPU back"),
     ],
 )
 def test_a_fault_stays_until_its_reset_is_in_the_log(lines, verdict, monkeypatch, tmp_path):

@@ -33,7 +33,9 @@ exec cat "$PLAYED_CLOUD/token-$2.json"
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """How a step changed the nodes of each pool, as numbers of nodes and GPUs. None means system nodes."""
+    """How a step changed the nodes of each pool, as numbers of nodes and GPUs. The key None stands for the system
+    nodes.
+    """
 
     created: Mapping[str | None, tuple[int, int]]
     removed: Mapping[str | None, tuple[int, int]]
@@ -78,7 +80,7 @@ class PlayedCloud:
         ]
 
     def delete(self, type_: str, own_id: str) -> None:
-        """Delete a resource by hand, as a person would in the console."""
+        """Delete a resource outside Pulumi, as a person would in the console."""
         Services(self._store).delete(type_, own_id)
 
     def run_scheduled(self, what: str) -> None:
@@ -89,8 +91,8 @@ class PlayedCloud:
 
     @contextmanager
     def holding(self, type_: str, name: str) -> Generator[None]:
-        """Keep the creation of the resources with this type and name from finishing. The resources exist, but the
-        engine still waits for them.
+        """Prevent the resources with this type and name from becoming ready. The resources exist, but the engine
+        still waits for them.
 
         `name` is a part of the resource's id.
         """

@@ -24,7 +24,7 @@ def look_up(account: Account, token: str, arguments: Mapping[str, Any]) -> dict[
         case "aws:eks/getAddon:getAddon":
             return _addon(account, arguments["clusterName"], arguments["addonName"])
         case _:
-            raise Refused(f"the played cloud has no function {token} {sorted(arguments)}: add it to lookups.py")
+            raise Refused(f"the simulated cloud has no function {token} {sorted(arguments)}: add it to lookups.py")
 
 
 def describe_cluster(account: Account, name: str) -> dict[str, Any] | None:

@@ -174,7 +174,7 @@ def _type(urn: str) -> str:
 def _kind(urn: str, context: Any) -> Kind:
     type_ = _type(urn)
     if type_ not in kinds():
-        context.abort(grpc.StatusCode.UNIMPLEMENTED, f"the played cloud has no {type_}: add it to kinds.yaml")
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, f"the simulated cloud has no {type_}: add it to kinds.yaml")
     return kinds()[type_]
 
 
