@@ -23,8 +23,9 @@ from tests.support.restricted import satisfying
 
 # Each worker of pytest-xdist has a separate sandbox, so that whole stacks are tested in parallel.
 SANDBOX = f"e2e-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
-# Time limit of node validation in stacks that pass it. Only a broken program exceeds the limit, even on a loaded
-# machine. The time limit of a test is longer.
+# Time limit of node validation for stacks whose nodes pass.
+# Only a broken program exceeds the limit, even on a loaded machine.
+# The time limit of a test is longer.
 VALIDATION_TIMEOUT = "4m"
 TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 
@@ -63,7 +64,8 @@ BASE: dict[str, Any] = {
             "members": ["group:search"],
         },
     ],
-    # A gate would refuse pods that tolerate all taints, and most tests do not examine the gate.
+    # With gated nodes, pods that tolerate all taints are refused.
+    # Most tests do not examine the gate.
     "validation": {"timeout": VALIDATION_TIMEOUT, "gate_nodes": "never"},
 }
 
@@ -184,7 +186,7 @@ class Platform:
 
 
 def platform_of_the_cli(running: control_plane.Status, folder: Path, backend: Path) -> Platform:
-    """Return a platform that the Pulumi CLI deploys to a sandbox. `folder` is for its stack files."""
+    """Return a platform that the Pulumi CLI deploys to a sandbox. `folder` contains its stack files."""
     folder.mkdir(exist_ok=True)
     client = KubernetesClient(running.kubeconfig)
     return Platform(client, running.kubeconfig, folder, {}, engine="pulumi", env=pulumi_cli.environment(backend))

@@ -22,7 +22,7 @@ def members_objects(namespace: str) -> list[dict[str, Any]]:
                     {"name": "main", "image": "db:1", "resources": {"limits": {"nvidia.com/gpu": 1}}},
                 ],
                 "tolerations": [TOLERATION],
-                # At intervals of half this time, the namespace controller checks whether the pods are gone.
+                # The namespace controller checks at intervals of half this period whether the pods are gone.
                 "terminationGracePeriodSeconds": 1,
             }
         ),

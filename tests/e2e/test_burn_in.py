@@ -52,7 +52,7 @@ def results(ran: Ran) -> dict[tuple[str, str], tuple[str, str]]:
 
 
 def idle_and_busy(platform: Platform) -> tuple[str, str]:
-    """Return the node of pool train without team pods, and the node with them."""
+    """Return the node of pool train without team pods, and the node with team pods."""
 
     def busy() -> str:
         pods = platform.client.objects("v1", "Pod", namespace="vision")

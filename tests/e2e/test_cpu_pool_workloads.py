@@ -45,7 +45,7 @@ CPU_NODES = {"monitoring-0", "monitoring-1"}
 
 @pytest.fixture
 def deployed(platform: Platform) -> Platform:
-    """The deployed stack."""
+    """Deploy the stack, unless a test has already deployed it."""
     if platform.state.get("shop") != STACK:
         ran = platform.up(STACK)
         assert ran.code == 0, ran.err

@@ -1,8 +1,8 @@
 """The policy pack before a deploy and the API server at admission refuse the same objects, rule by rule.
 
 The API server names the first failed rule of a policy, in the policy's order. The pack names all failed rules. If
-the two differ on purpose, a test below states which one is stricter and about what. The docs explain this in
-"Where the two differ".
+the two differ on purpose, a test below states which of them is stricter, and for which objects. The docs explain
+this in "Where the two differ".
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ LIVES: list[Object] = [
     {"terminationGracePeriodSeconds": 3600},
     {"terminationGracePeriodSeconds": 3601},
 ]
-# Pod Security refuses volumes that name a server before this rule does, except at level baseline.
+# NFS volumes are missing: at the level restricted, Pod Security refuses them before the rule `volume-source` does.
 VOLUMES: list[Object] = [
     {"emptyDir": {}},
     {"csi": {"driver": "gcsfuse.csi.storage.gke.io"}},
@@ -434,7 +434,7 @@ def random_trigger(chance: random.Random) -> Object:
 
 @dataclass
 class Place:
-    """A team's namespace on the API server, and the resources of its stack that the pack sees."""
+    """A team's namespace on the API server, and the resources of its stack that the policy pack evaluates."""
 
     client: KubernetesClient
     namespace: str
@@ -458,7 +458,8 @@ class Place:
 
     def _named(self, text: str) -> str:
         found = [rule for rule in (*self.order, *OF_OBJECTS) if f"{rule}:" in text]
-        assert len(found) == 1 or not text or "exceeded quota" in text, text  # one rule, a quota or nothing
+        # The text names one rule or a quota, or is empty.
+        assert len(found) == 1 or not text or "exceeded quota" in text, text
         return found[0] if found else NO_RULE
 
     def before_a_deploy(self, objects: Sequence[Object], *rules: str) -> list[set[str]]:
@@ -585,8 +586,8 @@ def test_the_policy_pack_and_admission_refuse_the_same_objects_by_the_same_rules
     ]
     assert not differ, f"{len(differ)} differ, the first: {differ[:3]}"
     counts = Counter(found)
-    # On GKE, shares have no separate resource name, so most random requests for shares name unknown resources.
-    # If shares use the GPUs' resource name, pods may run on nodes without alignment.
+    # On GKE, GPU shares have no separate resource name, so most random requests for shares name unknown resources.
+    # If shares use the resource name of whole GPUs, pods may run on nodes without alignment.
     of_pods = OF_ALIGNED_PODS if place.namespace == "equal-operator" else OF_PODS
     assert all(counts[verdict] >= 2 for verdict in (*of_pods, *OF_OBJECTS, NO_RULE)), counts
     assert counts[NO_RULE] > len(found) * 0.15

@@ -77,7 +77,7 @@ def refusal(client: KubernetesClient, wanted: Object) -> str:
 
 
 def says_what_to_do(message: str) -> bool:
-    """Return whether a refusal by a platform rule names the fix. Refusals by Kubernetes need not."""
+    """Return whether a refusal by a platform rule names the fix. A refusal by Kubernetes needs no fix."""
     _, ours, text = message.partition("denied request: ")
     fixes = ATTEMPTS["fixes"][text.partition(":")[0]] if ours else [""]
     return any(fix in text for fix in fixes)
@@ -89,7 +89,7 @@ def test_a_pod_that_leaves_the_grant_is_refused(vision: KubernetesClient, attemp
     message = refusal(vision, wanted)
     assert attempt["refused"] in message
     assert says_what_to_do(message), message
-    # The checker that other tests use on manifests without a cluster agrees with the API server.
+    # Other tests check manifests with `violations`, which must agree with the API server.
     assert bool(violations(wanted["spec"])) == ("violates PodSecurity" in message)
 
 

@@ -1,7 +1,7 @@
 """KEDA and the HorizontalPodAutoscaler scale a deployed service by a metric from a real Prometheus.
 
-`make test-keda` builds KEDA and runs these tests, which are skipped otherwise. The ScaledObject is the one that
-the program writes. Only its waiting times are shortened, so that a test does not wait for its five-minute window.
+`make test-keda` builds KEDA and runs these tests, which are skipped otherwise. The program writes the
+ScaledObject. Only the waiting times are shortened, so that a test does not wait for the five-minute window.
 """
 
 from __future__ import annotations
@@ -191,7 +191,8 @@ def test_load_scales_a_shared_gpu_service_within_its_quota(scaled: Platform, loa
     eventually(lambda: replicas(scaled), (1, 1))
     scaled.pod("other", "nvidia.com/gpu.shared", namespace="search")
     load.waiting = 7
-    # The autoscaler requests its maximum, but the quota has a third share only once the other pod is gone.
+    # The autoscaler requests its maximum of three replicas.
+    # The quota allows the third replica once the other pod is gone.
     eventually(lambda: "exceeded quota" in refusal(scaled))
     assert replicas(scaled) == (3, 2)
     scaled.remove_pods()

@@ -283,7 +283,7 @@ def test_a_change_of_the_layout_rolls_node_by_node_and_kills_no_protected_pod(la
     assert ran.code == 0, ran.err
     assert _results(ran) == {"lab-0": "changed", "lab-1": "changed"}
     assert seen.fewest_running >= 1, (
-        "one of the two was always running: each left only once its successor was there"
+        "one of the two pods was always running: each pod ended only after its replacement ran"
     )
     assert seen.most_cordoned == 1
     assert seen.cut_under_pods == set()
@@ -304,7 +304,7 @@ def test_preview_and_up_name_nodes_layouts_and_evicted_gpu_pods(lab: Lab) -> Non
     assert ran.code == 0, ran.err
     empty, held = ran.json["mig_changes"]
     assert (empty["node"], empty["gpu_pods"]) == ("lab-0", []), (
-        "empty nodes come first: they take in the others' pods"
+        "empty nodes change first, because the evicted pods then move to them"
     )
     assert held["node"] == "lab-1"
     assert held["gpu_pods"] == [{"name": f"default/{pod['metadata']['name']}", "units": {SMALL: 1}}]

@@ -243,7 +243,9 @@ def packed(placing: Platform, tmp_path: Path) -> Iterator[None]:
 def test_a_scheduler_with_the_printed_configuration_packs_pods_with_gpus(
     placing: Platform, members: Members, packed: None
 ) -> None:
-    """The default profile would put the second pod on the other node. Pods request their GPUs' share of a node."""
+    """The default profile would put the second pod on the other node. Each pod requests CPU and memory in
+    proportion to its GPUs.
+    """
     del packed
     nodes = set()
     for index in range(3):

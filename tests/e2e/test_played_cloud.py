@@ -158,7 +158,7 @@ def test_each_step_of_a_clusters_life_matches_its_preview(
     upgraded = deploy(platform, cloud, stack)
     assert upgraded.pools == {"train": "rolled", "serve": "rolled"}
     assert upgraded.happened.created == {None: (2, 0), "train": (2, 8), "serve": (1, 1)}
-    assert upgraded.happened.most_missing == {}, "the replacement of each node comes first"
+    assert upgraded.happened.most_missing == {}, "each node's replacement is created before the node is removed"
     versions = [event.get("version") for event in upgraded.happened.events if event["what"] == "control plane"]
     assert versions == ["1.36"]
 
@@ -202,7 +202,7 @@ def test_each_step_of_a_clusters_life_matches_its_preview(
     stack["pools"][0]["labels"] = {"example.com/tier": "a"}
     stack["pools"][1]["labels"] = {"example.com/tier": "b"}
     off = deploy(platform, cloud, stack, preview=False)
-    assert off.happened.created == {}, "an `up` leaves a pool off if it is off, whatever else it changes"
+    assert off.happened.created == {}, "`up` keeps a stopped pool off, whatever else it changes"
     assert running_on(client) == [0]
     mark = len(cloud.account.events)
     cloud.run_scheduled("start")

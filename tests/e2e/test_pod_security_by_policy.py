@@ -135,7 +135,7 @@ def test_the_rules_and_pod_security_give_equal_verdicts_about_random_pods(client
         if bool(found[0]) != bool(found[1]):
             differ.append((found[0], found[1], spec))
         if level == "restricted" and not annotations and not {"sysctls", "image"} & _keys(spec):
-            # The checker that other tests use on manifests without a cluster covers fewer controls.
+            # `violations` checks fewer controls than the rules. The rules must refuse what it refuses.
             assert not violations(spec) or found[1], spec
     assert not differ, f"{len(differ)} differ, the first: {differ[:3]}"
     assert min(counts.values()) > 40, counts
@@ -143,5 +143,5 @@ def test_the_rules_and_pod_security_give_equal_verdicts_about_random_pods(client
 
 
 def _keys(spec: Object) -> set[str]:
-    """Return the fields and volume types that the tests' checker is stricter about."""
+    """Return the names of the pod's security settings and of the types of its volumes."""
     return {*spec["securityContext"], *(key for volume in spec.get("volumes", ()) for key in volume)}

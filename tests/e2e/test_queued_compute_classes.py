@@ -1,4 +1,4 @@
-"""With queues, pods that select a compute class must also name its pools, because Kueue does not know classes."""
+"""With queues, pods that select a compute class must also name its pools, because Kueue ignores the classes."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ def test_checkpoints_outlive_the_entry(up: Platform, declared: Object) -> None:
     assert changes(up.up(without)) == set()
 
 
-@pytest.mark.thorough  # test_team_retention.py covers that a returning team finds its data
+@pytest.mark.thorough  # test_team_retention.py tests that a returning team finds its data
 def test_checkpoints_outlive_the_team_and_are_found_again(up: Platform, declared: Object) -> None:
     claim = find(up.client, "v1", "PersistentVolumeClaim", "pretrain-checkpoints")
     uid = claim["metadata"]["uid"]

@@ -1,4 +1,4 @@
-"""For every way to share a GPU, pods that fit run, and one more pod does not, on the real API server and
+"""For every sharing mode, the pods that fit run, and one more pod does not. The tests use the real API server and
 scheduler.
 """
 

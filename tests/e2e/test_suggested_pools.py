@@ -179,7 +179,9 @@ def _ready_nodes(platform: Platform) -> dict[str, int]:
 
 
 def _decided(platform: Platform, expected: int) -> list[str]:
-    """Return why pods do not run. The list is empty until the scheduler and kubelets have decided about all."""
+    """Return why pods do not run, or `all decided` if all run. The list is empty until the scheduler and the
+    kubelets have decided about every pod.
+    """
     pods = list(platform.client.objects("v1", "Pod", namespace="default"))
     reasons: list[str] = []
     for pod in pods:

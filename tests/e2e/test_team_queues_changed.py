@@ -125,7 +125,8 @@ def test_required_queue_names_are_enforced_and_cpu_quotas_make_jobs_wait(
     eventually(lambda: "name the queue: write the label" in vision.refusal("unnamed"))
     vision.job("named", gpus=1, queue="vision")
     eventually(lambda: vision.running("named") == 1)
-    # A Job without GPUs above the CPU quota waits. Without the quota, its pods could not be scheduled.
+    # A Job without GPUs that exceeds the CPU quota waits.
+    # Without the quota, its pods could not be scheduled.
     many = job("vision", "many", 1, queue="vision")
     many["spec"]["template"]["spec"]["containers"][0]["resources"] = {
         "requests": {"cpu": "5"},

@@ -68,7 +68,7 @@ def volume_for(namespace: str, claim: str) -> dict[str, Any]:
 
 
 class Hand:
-    """Drives a stack whose team `perception` has data."""
+    """Deploys and changes a stack whose team `perception` has data."""
 
     def __init__(self, platform: Platform) -> None:
         self.platform = platform

@@ -85,7 +85,7 @@ def asking(kind: str, tolerations: list[Object], gpus: int = 1) -> Object:
 
 
 def requesting(wanted: Object) -> Object:
-    """Return an object whose containers request the amounts of their limits."""
+    """Return an object whose containers' requests equal their limits."""
     copied = copy.deepcopy(wanted)
     for _, container in containers_in(copied):
         container["resources"]["requests"] = dict(container["resources"]["limits"])
