@@ -70,7 +70,9 @@ def test_a_smaller_job_starts_before_a_larger_one_that_does_not_fit() -> None:
 
 
 def test_a_team_takes_its_quota_back_and_the_stopped_job_starts_over() -> None:
-    """The borrowing job started last, so it is preempted at 30. It restarts at 80, when the job `claims` ends."""
+    """The borrowing job started last, so it is preempted at second 30. It restarts at second 80, when the job
+    `claims` ends.
+    """
     trace = (job("own", "a", 0, 200, 8), job("borrows", "a", 10, 100, 8), job("claims", "b", 30, 50, 8))
     assert ends(platform(), *trace) == {"own": 200, "borrows": 180, "claims": 80}
     assert [one.preemptions for one in rehearse(platform(), trace).jobs] == [0, 1, 0]
@@ -126,9 +128,7 @@ WAYS = pytest.mark.parametrize(
 
 @WAYS
 def test_gpus_that_are_free_on_two_numa_nodes_do_for_no_pod_that_needs_one(rest: dict[str, bool]) -> None:
-    """Two pods use three GPUs each, on separate NUMA nodes. So the two GPUs that are left are on different NUMA
-    nodes.
-    """
+    """Two pods use three GPUs each, on separate NUMA nodes. So one GPU is free on each of the two NUMA nodes."""
     trace = (job("one", "a", 0, 100, 3), job("two", "b", 1, 200, 3), job("pair", "a", 2, 10, 2))
     assert ends(platform(nodes=1, **rest), *trace)["pair"] == 12
     assert ends(aligned(**rest), *trace) == {"one": 100, "two": 201, "pair": 110}
@@ -234,7 +234,7 @@ def test_the_numa_nodes_of_a_planned_pool_are_those_of_its_machine() -> None:
 def test_units_are_given_as_the_simulated_kubelet_gives_them(
     whole: tuple[int, ...], single: bool, steps: list[int]
 ) -> None:
-    """The rehearsal assigns GPUs to NUMA nodes as the simulated kubelet does. The two share no code.
+    """The rehearsal assigns GPUs to NUMA nodes as the simulated kubelet does. The two programs share no code.
 
     A positive step starts a pod with this number of GPUs, and a negative step ends a pod.
     """

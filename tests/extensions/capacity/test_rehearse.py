@@ -72,8 +72,8 @@ def test_the_jobs_of_the_document_start_and_end_when_a_hand_computes_it(
 
 
 def test_another_stack_is_rehearsed_beside_it_with_the_same_jobs(run: Run, write: Callable[..., str]) -> None:
-    """In the second stack, queues let vision borrow search's unused quota. So no sweep waits, and `ranker` stops
-    one of them.
+    """In the second stack, queues let team vision borrow the unused quota of team search. So no sweep waits, and
+    `ranker` stops one of the sweeps.
     """
     write(TWO_NODES, "Pulumi.queued.yaml")
     jobs = "".join(line for line in JOBS.splitlines(keepends=True) if "labs" not in line)

@@ -101,12 +101,12 @@ def test_a_job_has_the_priority_of_its_team_or_the_one_that_it_names() -> None:
 
 def test_jobs_without_requests_get_the_defaults_of_their_kubernetes() -> None:
     """Since Kubernetes 1.36, admission sets each GPU's share of the CPUs. In older versions, the LimitRange sets
-    500m and 1 GiB.
+    500m CPU and 1 GiB of memory.
     """
     new = local()
     (job,) = fit(trace(entry()), new, {}).jobs
     assert (job.shape.cpu, job.shape.memory) == (None, None)
-    # The node has 95,690m, minus 50m for the node agent, for 8 GPUs.
+    # Eight GPUs share 95,690m CPU of the node, minus 50m for the node agent.
     assert new.platform.pools[0].parts[GPU][0] == 11_955
     plan = load_stack("eks-training").plan
     assert plan.kind == "environment"
@@ -173,7 +173,7 @@ def test_waits_use_and_cost_of_a_rehearsal_are_those_computed_by_hand() -> None:
     assert (found.usd, vision.usd, search.usd) == (40, 20, 2.5)
     # While the job waits, eight other GPUs are idle in the first half hour, and four of them in the second.
     assert found.idle_while_waiting == (8 * 0.5 + 4 * 0.5) / 32
-    # For half an hour, search's job uses half of a node, and the other four GPUs of the node are free.
+    # For half an hour, the job of team search uses half of a node, and the other four GPUs of the node are free.
     assert found.fragmented == 2 / 32
     assert found.line.step == 1800
     assert found.line.capacity == [16, 16, 16, 16]
@@ -182,8 +182,8 @@ def test_waits_use_and_cost_of_a_rehearsal_are_those_computed_by_hand() -> None:
 
 
 def test_work_that_a_stopped_job_does_again_is_counted_less_with_checkpoints() -> None:
-    """Search takes its quota back after 50 minutes. Vision's job restarts at minute 80. It then runs for 60
-    minutes, or for 40 minutes with checkpoints.
+    """Team search takes its quota back after 50 minutes. The job of team vision restarts at minute 80. It then
+    runs for 60 minutes, or for 40 minutes with checkpoints.
     """
     with_queues = stack(queueing={})
     jobs = (

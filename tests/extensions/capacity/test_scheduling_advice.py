@@ -1,4 +1,6 @@
-"""Changes after which pending pods can run, and moves that free GPUs. A second placement verifies each."""
+"""Changes after which pending pods can run, and moves that free GPUs. A second placement verifies each change and
+move.
+"""
 
 from __future__ import annotations
 

@@ -102,7 +102,8 @@ def assert_planner_places(found: Suggestion, workloads: list[dict[str, Any]]) ->
         ),
         # For several GPUs without NVLink, the cheapest machine type is used.
         (_want(gpus=4, count=1, gpu_memory="20GB"), ["g6", "p4d"], [("g6.12xlarge", 1, {"mode": "none"})]),
-        # Two pods with 3 CPUs need a g4dn.2xlarge (0.752 USD/h); a g4dn.xlarge (0.526) has only 3.92 CPUs.
+        # Two pods with 3 CPUs need a g4dn.2xlarge (0.752 USD/h).
+        # Pods can use only 3.92 CPUs of a g4dn.xlarge (0.526 USD/h).
         (
             _want(count=2, gpu_memory="1GB", compute=0.1, cpu="3"),
             ["g4dn"],
@@ -120,7 +121,8 @@ def test_the_cheapest_pools_are_what_a_count_by_hand_says(
 
 
 def test_gpus_of_a_node_have_different_layouts_if_that_is_cheaper() -> None:
-    # By hand: 42 small pods fit on 6 GPUs, and 4 large pods on 2 GPUs. With equal layouts, only 36 small pods fit.
+    # Computed by hand: 42 small pods fit on 6 GPUs, and 4 large pods on 2 GPUs.
+    # With equal layouts, only 36 small pods fit.
     wants = [
         _want("small", count=42, gpu_memory="9GB", compute=0.1, cpu="1", memory="2Gi", trust_domain="a"),
         _want("large", count=4, gpu_memory="35GB", compute=0.4, cpu="1", memory="2Gi", trust_domain="b"),
@@ -156,7 +158,7 @@ def test_two_trust_domains_share_a_gpu_as_mig_instances_and_never_otherwise() ->
     assert _pools(cut) == [("a2-ultragpu-1g", 1, {"mode": "mig", "layout": {"1g.10gb": 7}})]
     assert_planner_places(cut, wants)
     apart = _suggest(*wants, families=["g6"])
-    # By hand: with sharing, y needs one machine instead of four, and x one machine instead of three.
+    # Computed by hand: with sharing, `y` needs one machine instead of four, and `x` one instead of three.
     assert sorted(_pools(apart), key=str) == [
         ("g6.xlarge", 1, {"mode": "mps", "replicas": 4}),
         ("g6.xlarge", 3, {"mode": "none"}),
@@ -191,7 +193,8 @@ def test_the_next_best_avoids_the_machine_type_in_its_mode() -> None:
     assert pool.next_best is not None
     assert "g4dn.xlarge (mps)" not in " ".join(pool.next_best.pools)
     assert pool.next_best.usd_per_hour >= pool.usd_per_hour
-    # By hand: two g4dn.2xlarge with five and three pods. Whole GPUs would need eight g4dn.xlarge.
+    # Computed by hand: two g4dn.2xlarge run five and three pods.
+    # With whole GPUs, eight g4dn.xlarge are needed.
     assert pool.next_best.usd_per_hour == pytest.approx(2 * 0.752)
 
 
@@ -220,8 +223,8 @@ def test_unpriced_types_are_reported_and_a_given_price_includes_them() -> None:
 
 
 def test_more_nodes_are_taken_where_pods_fit_in_all_but_not_node_by_node() -> None:
-    """Three pods with 5 GPUs and three with 3 GPUs fit on three nodes of 8 GPUs. Three with 5 GPUs and two with 4
-    GPUs need four nodes.
+    """Three pods with 5 GPUs and three pods with 3 GPUs fit on three nodes with 8 GPUs. Three pods with 5 GPUs and
+    two pods with 4 GPUs need four nodes.
     """
     fits = [_want("five", gpus=5, count=3, gpu_memory="70GB"), _want("three", gpus=3, count=3, gpu_memory="70GB")]
     not_so = [_want("five", gpus=5, count=3, gpu_memory="70GB"), _want("four", gpus=4, count=2, gpu_memory="70GB")]
@@ -264,7 +267,8 @@ def test_no_mix_of_machines_is_cheaper_for_one_workload_by_trying_them_all(
         each = min(gpu.memory_mib // (memory * 1024), int(1 / compute + 1e-9), 8) if kind == "inference" else 1
         each = each if memory * 1024 <= gpu.memory_mib else 0
         room = allocatable(machine)
-        # The sum of what the DaemonSets of EKS, its volume drivers, the program and, if present, EFA request.
+        # The DaemonSets of EKS, of its volume drivers and of the program request 380m CPU and 488 MiB in total.
+        # EFA requests 100m CPU and 50 MiB more.
         efa = (100, 50) if machine.rdma_interfaces else (0, 0)
         by_cpu = (room.cpu_millicores - 380 - efa[0]) // (cpu * 1000)
         by_memory = (room.memory_mib - 488 - efa[1]) // 1024
@@ -337,8 +341,8 @@ def test_any_workloads_are_placed_by_the_planner_and_the_rules_hold(wants: list[
 
 
 def test_fewer_pools_are_preferred_within_one_percent_of_the_cheapest() -> None:
-    # By hand: three pods fit on an L4 (0.75 USD/h), two on a T4 (0.526). A T4 is cheaper for the last two of 302
-    # pods.
+    # Computed by hand: three pods fit on an L4 (0.75 USD/h), and two pods on a T4 (0.526 USD/h).
+    # A T4 is cheaper for the last two of 302 pods.
     want = _want(kind="development", count=302, gpu_memory="6Gi", compute=0.33)
     allowed: dict[str, Any] = {"families": ["g4dn", "g6"], "provider": "aws", "usd_per_hour": {"g6.xlarge": 0.75}}
     found = _suggest(want, **allowed)
@@ -358,7 +362,9 @@ def test_more_pools_stay_where_fewer_cost_more_than_one_percent() -> None:
 
 
 def test_the_most_cost_effective_type_is_named_next_to_the_cheapest() -> None:
-    """A100: 8 x 312 TFLOP/s at 27.44705 USD/h is 90.9 per USD/h. H100: 8 x 989 at 55.04 USD/h is 143.8."""
+    """The A100 machine has 8 x 312 TFLOP/s at 27.44705 USD/h, which is 90.9 TFLOP/s per USD/h. The H100 machine
+    has 8 x 989 TFLOP/s at 55.04 USD/h, which is 143.8.
+    """
     job = _want(kind="training", gpu_memory="70GB", gpus=8, cpu="80", memory="500Gi")
     [pool] = _suggest(job, provider="aws", families=["p4de", "p5"]).pools
     assert (pool.pool["machine_type"], pool.throughput is not None) == ("p4de.24xlarge", True)

@@ -82,7 +82,7 @@ def test_inference_that_asks_for_rdma_gets_whole_machines_with_efa_and_the_netwo
     assert without.pools[0].pool["machine_type"].startswith("g2-standard"), "Google Cloud's L4 have no RDMA"
     found = _suggest(want, provider="aws")
     (pool,) = found.pools
-    # By hand: the cheapest machine type with EFA and four GPUs with at least 20 GB.
+    # Computed by hand: the cheapest machine type with EFA and four GPUs that have at least 20 GB each.
     assert (pool.pool["machine_type"], pool.pool["network"]) == ("g6.12xlarge", {"rdma": True})
     assert pool.pool["zones"] == ["us-east-1a"]
     assert refusals(stack_of(found, [want], CLUSTERS["aws"]), tmp_path) == []
@@ -105,8 +105,8 @@ def test_machine_types_with_an_unsupported_fabric_are_suggested_without(tmp_path
 
 
 def test_training_pods_that_no_kubelet_aligns_on_one_node_get_two() -> None:
-    """Three pods with 3, 3 and 2 GPUs need 8 GPUs in total, but do not fit on the two NUMA nodes of a machine,
-    with 4 GPUs each.
+    """Three pods with 3, 3 and 2 GPUs need 8 GPUs in total, but do not fit on a machine whose two NUMA nodes have
+    4 GPUs each.
     """
     base = {**_train(gpu_memory="30GB"), "cpu": "4", "memory": "16Gi", "count": 1}
     three, two = {**base, "name": "three", "gpus": 3, "count": 2}, {**base, "name": "two", "gpus": 2}

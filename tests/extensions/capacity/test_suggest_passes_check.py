@@ -67,7 +67,7 @@ def test_only_one_trust_domain_shares_gpus_by_replicas(
     ]
     found = _suggest(*wants, machine_families=["g6"])
     modes = {one.pool.get("sharing", {}).get("mode", "none"): one.pods[0].workload for one in found.pools}
-    # By hand: sharing saves three machines for y but only two for x.
+    # Computed by hand: sharing saves three machines for `y` but only two machines for `x`.
     assert modes == {"mps": "y", "none": "x"}
     assert refusals(stack_of(found, wants), tmp_path) == []
 

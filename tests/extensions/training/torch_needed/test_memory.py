@@ -16,8 +16,8 @@ _MIB = 2**20
 
 
 class SimulatedAllocator:
-    """Counts the memory that `give` allocates as if a GPU of 100 MiB allocated it, and raises PyTorch's error if
-    it is full.
+    """Simulates the allocator of a GPU with 100 MiB. Counts the memory that `give` allocates, and raises PyTorch's
+    error if the GPU is full.
     """
 
     def __init__(self) -> None:
