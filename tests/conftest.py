@@ -67,7 +67,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for size_of_terminal in ("COLUMNS", "LINES"):
         os.environ.pop(size_of_terminal, None)
     gc.disable()  # objects created by test collection stay in use; garbage collection is enabled again afterwards
-    # A background job of a shell ignores SIGINT, and so would its child processes, which tests interrupt.
+    # In a background job of a shell, SIGINT is ignored.
+    # Child processes would inherit this, but tests interrupt them.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):  # a worker of pytest-xdist inherits its parent's environment

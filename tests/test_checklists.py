@@ -16,7 +16,7 @@ def lines_of(cloud: str) -> set[str]:
     """Return the line numbers of a checklist."""
     text = (TESTS / "components" / cloud / "checklist.md").read_text("utf-8")
     numbers = re.findall(r"^(\d+)\. ", text, re.MULTILINE)
-    assert numbers == [str(index + 1) for index in range(len(numbers))], "numbered from 1, each once"
+    assert numbers == [str(index + 1) for index in range(len(numbers))], "each number from 1 occurs once"
     return set(numbers)
 
 

@@ -136,7 +136,7 @@ def test_every_seven_slice_gpu_has_the_shapes_of_the_a100(model: str):
         (["1g.5gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"], 19, 14),
         (["1g.5gb", "1g.10gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"], 78, 38),
     ],
-    ids=["without the double-memory 1g", "with it"],
+    ids=["without the profile 1g.10gb", "with it"],
 )
 def test_the_a100_has_the_published_number_of_maximal_layouts(names: list[str], placements: int, distinct: int):
     found = maximal_layouts(mig_of(load_catalog().gpus["a100-40gb"]), names)

@@ -334,7 +334,7 @@ def test_up_fails_in_time_on_a_broken_node_and_names_the_check(
     finally:
         deployed.run("sandbox", "fault", node, "--name", SANDBOX)
     base["validation"]["timeout"] = VALIDATION_TIMEOUT
-    assert deployed.up(base).code == 0, "once repaired, the stack passes"
+    assert deployed.up(base).code == 0, "the stack passes once the node is repaired"
 
 
 def _failed(check: dict[str, Any]) -> bool:

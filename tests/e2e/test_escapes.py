@@ -516,7 +516,8 @@ def test_tokens_for_another_audience_are_invalid_on_the_api_server(vision: Kuber
     }
     with pytest.raises(Refused, match=r'cannot create resource "serviceaccounts/token"'):
         vision._connection.request("POST", path, "requesting", body=wanted)
-    # The token is requested as the kubelet requests it for the pod. Its subject shows which team it belongs to.
+    # The test requests the token as the kubelet does for the pod.
+    # The token's subject shows which team it belongs to.
     token = platform.client._connection.request("POST", path, "requesting", body=wanted)["status"]["token"]
     part = token.split(".")[1]
     claims = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))

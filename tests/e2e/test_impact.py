@@ -116,7 +116,7 @@ def test_fewer_replicas_are_announced_in_logical_gpus_and_the_table_says_so(
     assert ran.code == 0, ran.err
     assert "4 x gpu.shared  " in ran.out
     assert "time-slicing, 4 replicas becomes time-slicing, 2 replicas" in ran.out
-    assert "device-plugin" not in ran.out, "names of objects are for --objects"
+    assert "device-plugin" not in ran.out, "only --objects lists the names of objects"
     listed = deployed.run("preview", str(file), "--engine", "embedded", "--objects")
     assert "ConfigMap" in listed.out
 

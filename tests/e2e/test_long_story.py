@@ -155,11 +155,12 @@ class Story:
     # -- operators -------------------------------------------------------------------------------------------
 
     def change(self, *, kills: int, usual: int = 0, code: int = 0) -> dict[str, Any]:
-        """Announce a change to the stack file, kill its `up`, finish the change and compare. Return the rows.
+        """Preview a change to the stack file, kill its `up`, and finish the change. Compare its effects with the
+        preview, and return the preview's rows by subject.
 
-        `kills` is the number of kills in `make test-thorough`. `usual` is the number in `make test-long`, where
-        only changes that remove nodes are killed. tests/deploy and test_mig_change.py test killed applies,
-        retentions and rollouts at a lower cost.
+        `kills` is the number of kills in `make test-thorough`. `usual` is the number in `make test-long`, which
+        kills only changes that remove nodes. tests/deploy and test_mig_change.py test killed commands at a lower
+        cost.
         """
         announced = self.announced()
         rows = list(announced)
@@ -334,8 +335,8 @@ def test_members_lose_nothing_and_every_change_is_announced(story: Story) -> Non
 
 
 def a_budget_holds_the_layout(story: Story) -> None:
-    """Change a MIG layout while a disruption budget allows no evictions. No pod is stopped, as in
-    test_mig_change.py.
+    """Change a MIG layout while a disruption budget allows no evictions. No pod is stopped. test_mig_change.py
+    tests the same case.
     """
     guard = story.budget("audio", "notebooks", least=3)
     rows = story.change(kills=2, code=1)

@@ -129,7 +129,7 @@ def test_what_is_free_now_is_what_pods_leave_on_ready_nodes(ada: Ada, platform: 
 
     ada.others.job("five", gpus=5, priority="training")
     eventually(lambda: ada.others.running("five"), 1)
-    eventually(free, {"train": {"nvidia.com/gpu": 11}})  # out of two nodes with eight GPUs each
+    eventually(free, {"train": {"nvidia.com/gpu": 11}})  # of the 16 GPUs on two nodes
     row = "| 11 nvidia.com/gpu |"
     assert any(line.startswith("| `train` |") and line.endswith(row) for line in ada.guide("--live").splitlines())
     assert "<td>11 nvidia.com/gpu</td>" in ada.guide("--live", "--format", "html")

@@ -129,7 +129,7 @@ def test_the_rules_and_pod_security_give_equal_verdicts_about_random_pods(client
             refusal(client, pod(f"{kind}-{level}", spec, annotations=annotations)) for kind in ("plain", "rules")
         ]
         if any(why and "PodSecurity" not in why and "pod-security-" not in why for why in found):
-            continue  # not a valid pod
+            continue  # refused because the pod is not valid
         counts[bool(found[0])] += 1
         rules[found[1].partition("denied request: ")[2].partition(":")[0]] += 1
         if bool(found[0]) != bool(found[1]):

@@ -136,7 +136,7 @@ def test_whole_gpus_beside_instances_are_counted_apart_from_them(by_name: Platfo
 
 def test_time_sliced_instances_run_as_often_as_they_are_replicated_and_no_more(by_name: Platform) -> None:
     resource = "nvidia.com/mig-7g.80gb.shared"
-    fill(by_name, "slice", resource, 22)  # the team's workload uses two of the 24
+    fill(by_name, "slice", resource, 22)  # the team's workload uses two of the 24 shares
     by_name.pod("slice-22", resource)
     assert f"Insufficient {resource}" in by_name.unschedulable("slice-22")
 

@@ -97,7 +97,7 @@ def test_what_a_change_allows_is_used_in_the_same_run(
         for refusal in [platform.client.refusal_of_new(one.manifest)]
         if refusal is not None
     ]
-    assert any(case.refusal in one for one in refused), f"nothing is refused as deployed: {refused}"
+    assert any(case.refusal in one for one in refused), f"the deployed rules do not refuse the new Jobs: {refused}"
     previewed = platform.run("preview", str(file), "--engine", "embedded")
     assert previewed.code == 0, previewed.err
     assert "changes before it" in previewed.out

@@ -235,7 +235,7 @@ def test_an_interrupted_build_ends_go_and_leaves_nothing(go: Go, cache: Path, nu
     assert said.endswith("interrupted; compiled packages are kept\n")
     assert not work[0].exists()
     assert [path.name for path in (cache / "control-plane").iterdir()] == ["build.lock"]
-    assert not running(go), "go is left running"
+    assert not running(go), "go is still running"
 
 
 def test_an_interrupted_build_is_cleared_away_by_the_next(go: Go, cache: Path) -> None:

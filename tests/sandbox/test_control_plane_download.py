@@ -368,7 +368,7 @@ def test_two_processes_download_each_file_once(hosts: Hosts) -> None:
     second = start()
     assert second.stderr
     assert any("Waiting for another process" in line for line in second.stderr)
-    hosts.closing.set()  # ends the stall
+    hosts.closing.set()  # ends the wait of the stalled transfer
     output = [process.communicate()[1] for process in (first, second)]
     assert [process.returncode for process in (first, second)] == [0, 0], output
     assert set(Counter(hosts.requests).values()) == {1}

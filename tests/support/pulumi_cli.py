@@ -1,4 +1,4 @@
-"""The environment of the real Pulumi CLI for the tests that run it, which are skipped if the CLI is missing."""
+"""The environment of the real Pulumi CLI. Tests that run the CLI are skipped if it is missing."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Recorded:
 
 
 def record_platform(platform: Mapping[str, Any]) -> Recorded:
-    """Return the resources that the program registers in a preview of a platform. Each preview runs once per
+    """Return the resources that the program registers in a preview of a platform. Results are cached for this
     process.
     """
     return Recorded(_record_text(json.dumps(platform, default=str)))
@@ -69,8 +69,8 @@ def record_platform(platform: Mapping[str, Any]) -> Recorded:
 
 @cache
 def record_shipped(stack: str) -> RecordedProgram:
-    """Return the resources that the program registers in a preview of a stack in `stacks/`. It runs once per
-    process.
+    """Return the resources that the program registers in a preview of a stack in `stacks/`. Results are cached for
+    this process.
     """
     return record_stack(load_stack(stack))
 

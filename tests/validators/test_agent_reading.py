@@ -188,7 +188,9 @@ def test_an_interrupted_reading_leaves_no_process_behind(tmp_path):
     eventually(lambda: not is_alive(int(pid.read_text())))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the kernel of Linux ends a process with its parent")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="only the Linux kernel ends a process together with its parent"
+)
 def test_a_hanging_call_does_not_outlive_an_agent_that_is_killed():
     child = (
         "import os, time; from validators.agent import nvml, reading\n"

@@ -280,7 +280,7 @@ def test_an_agent_is_restarted_if_nvml_does_not_answer_for_long() -> None:
     now[0] += 2
     assert "NVML has not answered for 301 s" in readiness.why_not_alive()
     readiness.set(sees, "")
-    assert readiness.why_not_alive() == "", "a node that fails its checks is no reason to restart the agent"
+    assert readiness.why_not_alive() == "", "a failed check must not restart the agent"
 
 
 @pytest.mark.parametrize("worked", [True, False])

@@ -284,7 +284,7 @@ def test_a_code_that_is_not_known_is_for_the_vendor():
     assert TABLE.fails(unknown, [])
 
 
-@pytest.mark.skipif(not CATALOGUE.exists(), reason="NVIDIA's catalogue as a table is not part of the repository")
+@pytest.mark.skipif(not CATALOGUE.exists(), reason="the repository does not contain NVIDIA's catalogue as a table")
 def test_every_xid_code_has_the_action_in_nvidias_catalogue():
     with CATALOGUE.open() as file:
         rows = [row for row in csv.DictReader(file) if row["description"] != "Unused"]

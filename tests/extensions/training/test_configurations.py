@@ -51,11 +51,11 @@ def stage(machines: Machines, parameters: float) -> Layout:
     ("parameters", "expected"),
     [
         (2.4e9, "no ZeRO"),  # 20 bytes per parameter need 48 of 51 GB
-        (8e9, "ZeRO stage 1"),  # 4 bytes, and 16 bytes divided by 16 GPUs, need 40 GB
-        (13e9, "ZeRO stage 2"),  # 2 bytes, and 18 bytes divided by 16 GPUs, need 41 GB
-        (30e9, "ZeRO stage 3"),  # 18 bytes divided by 16 GPUs, and 4 bytes of the largest layer, need 41 GB
-        (70e9, "ZeRO stage 3, optimizer on CPU"),  # 26 GB per GPU; 24 bytes, divided by 2 pods, need 840 GB
-        (140e9, "ZeRO stage 3, optimizer on NVMe"),  # the CPU would need 1,680 GB, but has 1,594 GB
+        (8e9, "ZeRO stage 1"),  # 4 + 16/16 bytes per parameter need 40 GB
+        (13e9, "ZeRO stage 2"),  # 2 + 18/16 bytes per parameter need 41 GB
+        (30e9, "ZeRO stage 3"),  # 18/16 bytes per parameter, and 4 in the largest layer, need 41 GB
+        (70e9, "ZeRO stage 3, optimizer on CPU"),  # 26 GB per GPU; 24/2 bytes per parameter need 840 GB of a pod
+        (140e9, "ZeRO stage 3, optimizer on NVMe"),  # the pod would need 1,680 GB, but has 1,594 GB
     ],
 )
 def test_the_stage_is_the_lowest_one_whose_state_fits(parameters: float, expected: str) -> None:

@@ -148,9 +148,7 @@ def serve(folder: Path) -> grpc.Server:
 
 
 def _planned(services: Services, type_: str, request: Any, new: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the planned outputs of an update, which are its inputs. Nested values that the cloud has set stay
-    known.
-    """
+    """Return the planned outputs of an update: its inputs, and the nested values that the cloud has set."""
     known = values.read(request.olds)
     return {
         name: {**known.get(name, {}), **value}
