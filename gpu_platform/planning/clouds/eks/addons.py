@@ -14,6 +14,7 @@ from typing import Any
 
 from gpu_platform.base import names
 from gpu_platform.catalog import Catalog
+from gpu_platform.catalog.iam_policies import iam_statements
 from gpu_platform.planning.clouds.eks.cluster_plan import Addon
 
 # By default the DaemonSet that detects broken GPUs has no tolerations.
@@ -51,28 +52,6 @@ _CUSTOM_NETWORKING: Mapping[str, str] = {
     "AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG": "true",
     "ENI_CONFIG_LABEL_DEF": "topology.kubernetes.io/zone",
 }
-
-
-def key_statements(keys: Sequence[str]) -> tuple[Mapping[str, Any], ...]:
-    """Return IAM statements that let a volume driver use these customer-managed keys, and no others.
-
-    Source: EKS user guide, Amazon EBS CSI driver, "create your Amazon EBS CSI driver IAM role", read 2026-11-23.
-    """
-    if not keys:
-        return ()
-    return (
-        {
-            "Effect": "Allow",
-            "Action": ["kms:CreateGrant"],
-            "Resource": list(keys),
-            "Condition": {"Bool": {"kms:GrantIsForAWSResource": "true"}},
-        },
-        {
-            "Effect": "Allow",
-            "Action": ["kms:Encrypt", "kms:Decrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:DescribeKey"],
-            "Resource": list(keys),
-        },
-    )
 
 
 def plan_addons(
@@ -132,7 +111,7 @@ def plan_addons(
             # V2 allows access only to volumes that the driver has tagged. The cluster-scoped policy is not used,
             # because it does not cover Karpenter's nodes.
             managed_policies=policy("AmazonEBSCSIDriverPolicyV2"),
-            statements=key_statements(volume_keys),
+            statements=iam_statements("volume-keys", {"keys": volume_keys}),
         ),
         # Node repair replaces nodes that this agent reports as broken. The agent also checks GPUs.
         Addon(

@@ -5,8 +5,8 @@ bucket only through a PersistentVolume that is bound to the team's claim, and te
 PersistentVolumes. The driver's processes run in a separate namespace, so the network policies of teams stay
 closed.
 
-Sources: awslabs/mountpoint-s3-csi-driver v2.7, docs/CONFIGURATION.md and docs/CACHING.md; awslabs/mountpoint-s3,
-doc/CONFIGURATION.md, IAM permissions; EKS user guide, Mountpoint for Amazon S3 add-on; read 2026-11-23.
+Sources: awslabs/mountpoint-s3-csi-driver v2.7, docs/CONFIGURATION.md and docs/CACHING.md; EKS user guide,
+Mountpoint for Amazon S3 add-on; read 2026-11-23.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from gpu_platform.catalog.iam_policies import iam_statements
 from gpu_platform.planning.clouds.eks.arns import check_key
 from gpu_platform.planning.clouds.identities import Bucket
 from gpu_platform.planning.clouds.storage import VolumePlan
@@ -99,36 +100,35 @@ def bucket_statements(buckets: Sequence[Bucket], partition: str, region: str) ->
     """Return IAM statements that allow listing and reading below the buckets' prefixes, and writing to writable
     buckets.
     """
-    return tuple(_statements(buckets, partition, region))
-
-
-def _statements(buckets: Sequence[Bucket], partition: str, region: str) -> Iterator[Mapping[str, Any]]:
-    for bucket, directory in dict.fromkeys((one.bucket, one.directory) for one in buckets):
-        below = {"Condition": {"StringLike": {"s3:prefix": [f"{directory}*"]}}} if directory else {}
-        yield {
-            "Effect": "Allow",
-            "Action": ["s3:ListBucket"],
-            "Resource": f"arn:{partition}:s3:::{bucket}",
-        } | below
-    yield {"Effect": "Allow", "Action": ["s3:GetObject"], "Resource": _objects(buckets, partition)}
+    directories = dict.fromkeys((one.bucket, one.directory) for one in buckets)
+    lists = (
+        statement
+        for bucket, directory in directories
+        for statement in iam_statements(
+            "list-directory" if directory else "list-bucket",
+            {"partition": partition, "bucket": bucket, "directory": directory},
+        )
+    )
     writable = [one for one in buckets if one.writable]
-    if writable:
-        yield {
-            "Effect": "Allow",
-            "Action": ["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:PutObject"],
-            "Resource": _objects(writable, partition),
-        }
-    by_s3 = {"Condition": {"StringEquals": {"kms:ViaService": f"s3.{region}.amazonaws.com"}}}
-    keys = sorted({one.kms_key for one in buckets if one.kms_key is not None})
-    if keys:
-        yield {"Effect": "Allow", "Action": ["kms:Decrypt"], "Resource": keys} | by_s3
-    encrypts = sorted({one.kms_key for one in writable if one.kms_key is not None})
-    if encrypts:
-        yield {"Effect": "Allow", "Action": ["kms:GenerateDataKey"], "Resource": encrypts} | by_s3
+    objects = iam_statements(
+        "objects",
+        {
+            "region": region,
+            "readable": _objects(buckets, partition),
+            "writable": _objects(writable, partition),
+            "keys_of_readable": _keys(buckets),
+            "keys_of_writable": _keys(writable),
+        },
+    )
+    return (*lists, *objects)
 
 
 def _objects(buckets: Sequence[Bucket], partition: str) -> list[str]:
     return list(dict.fromkeys(f"arn:{partition}:s3:::{one.bucket}/{one.directory}*" for one in buckets))
+
+
+def _keys(buckets: Sequence[Bucket]) -> list[str]:
+    return sorted({one.kms_key for one in buckets if one.kms_key is not None})
 
 
 def by_bucket(name: str, one: BucketStorage, cluster: EksCluster) -> Decision:

@@ -3,9 +3,8 @@
 All Kubernetes versions use the same release. Its image is built for one minor version, and also runs on
 neighbouring versions.
 
-Sources: kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws/README.md (IAM, auto-discovery) and the values
-of the chart, commit 55c37cd5, 2026-08-22; EKS best practices guide, "Cluster Autoscaler" (writes by tag); read
-2026-11-23.
+Sources: kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws/README.md (auto-discovery) and the values of
+the chart, commit 55c37cd5, 2026-08-22; read 2026-11-23.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import Any, Final
 
 from gpu_platform.base import names
 from gpu_platform.catalog import Catalog
+from gpu_platform.catalog.iam_policies import iam_policy
 from gpu_platform.planning.clouds.eks.cluster_autoscaler import SCALED_TAG, owned_tag
 from gpu_platform.planning.clouds.eks.cluster_plan import ClusterAutoscalerPlan, HelmChartPlan
 from gpu_platform.planning.clouds.eks.vpc import plan_iam
@@ -92,40 +92,14 @@ def _values(cluster: EksCluster, priorities: Mapping[int, Sequence[str]]) -> Map
 
 def autoscaler_policy(cluster: EksCluster, partition: str) -> Mapping[str, Any]:
     """Return the IAM policy. It allows all reads, but allows writes only to scalable groups of this cluster."""
-    region, account = cluster.region, cluster.account or "*"
-    groups = f"arn:{partition}:autoscaling:{region}:{account}:autoScalingGroup:*:autoScalingGroupName/eks-*"
-    return {
-        "Version": "2012-10-17",
-        "Statement": [
-            {
-                "Effect": "Allow",
-                "Action": [
-                    "autoscaling:DescribeAutoScalingGroups",
-                    "autoscaling:DescribeAutoScalingInstances",
-                    "autoscaling:DescribeScalingActivities",
-                    "ec2:DescribeImages",
-                    "ec2:DescribeInstanceTypes",
-                    "ec2:DescribeLaunchTemplateVersions",
-                    "ec2:GetInstanceTypesFromInstanceRequirements",
-                ],
-                "Resource": "*",
-                "Condition": {"StringEquals": {"aws:RequestedRegion": region}},
-            },
-            {
-                "Effect": "Allow",
-                "Action": ["eks:DescribeNodegroup"],
-                "Resource": f"arn:{partition}:eks:{region}:{account}:nodegroup/{cluster.name}/*/*",
-            },
-            {
-                "Effect": "Allow",
-                "Action": ["autoscaling:SetDesiredCapacity", "autoscaling:TerminateInstanceInAutoScalingGroup"],
-                "Resource": groups,
-                "Condition": {
-                    "StringEquals": {
-                        f"aws:ResourceTag/{owned_tag(cluster.name)}": "owned",
-                        f"aws:ResourceTag/{SCALED_TAG}": cluster.name,
-                    }
-                },
-            },
-        ],
-    }
+    return iam_policy(
+        "cluster-autoscaler",
+        {
+            "partition": partition,
+            "region": cluster.region,
+            "account": cluster.account or "*",
+            "cluster": cluster.name,
+            "owned_tag": owned_tag(cluster.name),
+            "scaled_tag": SCALED_TAG,
+        },
+    )

@@ -8,8 +8,8 @@ in pkg/driver/controller.go of the FSx driver v1.9.0; read 2026-11-29.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 from gpu_platform.planning.clouds.storage import VolumePlan, read_only_options
 from gpu_platform.planning.decision import Decision
@@ -20,18 +20,6 @@ from gpu_platform.stack.storage import ExistingStorage
 EFS_DRIVER: Final = "efs.csi.aws.com"
 FSX_DRIVER: Final = "fsx.csi.aws.com"
 _NAMES: Final = {"efs": "EFS", "fsx-lustre": "FSx for Lustre"}
-# These permissions are sufficient to mount a file system. The drivers create nothing for an existing file system.
-READ_EFS: Final[Mapping[str, Any]] = {
-    "Effect": "Allow",
-    "Action": [
-        "ec2:DescribeAvailabilityZones",
-        "elasticfilesystem:DescribeAccessPoints",
-        "elasticfilesystem:DescribeFileSystems",
-        "elasticfilesystem:DescribeMountTargets",
-    ],
-    "Resource": "*",
-}
-READ_FSX: Final[Mapping[str, Any]] = {"Effect": "Allow", "Action": ["fsx:DescribeFileSystems"], "Resource": "*"}
 
 
 def check_existing(one: ExistingStorage, here: Problems) -> None:

@@ -13,8 +13,9 @@ from typing import Any, Literal
 
 from gpu_platform.base import names
 from gpu_platform.catalog import Catalog
+from gpu_platform.catalog.iam_policies import iam_statements
 from gpu_platform.planning.clouds.eks import buckets, existing_file_systems
-from gpu_platform.planning.clouds.eks.addons import key_statements, managed_policy
+from gpu_platform.planning.clouds.eks.addons import managed_policy
 from gpu_platform.planning.clouds.eks.arns import check_key, partition_of
 from gpu_platform.planning.clouds.eks.cluster_plan import Addon
 from gpu_platform.planning.clouds.eks.placement import zones_of
@@ -391,57 +392,20 @@ def _drivers(
         policy = managed_policy(partition, "service-role/AmazonEFSCSIDriverPolicy")
         yield addon("aws-efs-csi-driver", "efs-csi-controller-sa", (policy,))
     elif "efs" in existing:
-        statements = (existing_file_systems.READ_EFS,)
+        statements = iam_statements("mount-efs", {})
         yield addon("aws-efs-csi-driver", "efs-csi-controller-sa", statements=statements)
     if "lustre" in types:
         # AmazonFSxFullAccess is not used, because it allows deleting every file system in the account.
         keys = sorted({one.kms_key for one in storage.values() if isinstance(one, LustreStorage) and one.kms_key})
-        statements = (*_lustre_statements(partition, region, stack), *key_statements(keys))
+        tag = {"stack_tag": names.STACK_LABEL, "stack": stack}
+        statements = (
+            *iam_statements("fsx-driver", {"partition": partition, "region": region, **tag}),
+            *iam_statements("volume-keys", {"keys": keys}),
+        )
         yield addon("aws-fsx-csi-driver", "fsx-csi-controller-sa", statements=statements)
     elif "fsx-lustre" in existing:
-        statements = (existing_file_systems.READ_FSX,)
+        statements = iam_statements("mount-fsx", {})
         yield addon("aws-fsx-csi-driver", "fsx-csi-controller-sa", statements=statements)
-
-
-def _lustre_statements(partition: str, region: str, stack: str) -> tuple[Mapping[str, Any], ...]:
-    """Return the permissions of the FSx driver. It may create file systems with the stack's tag, and may change
-    and delete only file systems with this tag.
-
-    FSx also requires `TagResource` if tags are set at creation, and has no condition key that distinguishes this
-    from later tagging (Service Authorization Reference, Amazon FSx; FSx guides, "Using tags"; read 2026-11-25).
-    The condition excludes file systems that another stack has tagged. It allows file systems without a tag, such
-    as new file systems.
-    """
-    file_systems = f"arn:{partition}:fsx:{region}:*:file-system/*"
-    requested = {f"aws:RequestTag/{names.STACK_LABEL}": stack}
-    owned = {f"aws:ResourceTag/{names.STACK_LABEL}": stack}
-    return (
-        {"Effect": "Allow", "Action": ["fsx:DescribeFileSystems"], "Resource": "*"},
-        {
-            "Effect": "Allow",
-            "Action": ["fsx:CreateFileSystem"],
-            "Resource": file_systems,
-            "Condition": {"StringEquals": requested},
-        },
-        {
-            "Effect": "Allow",
-            "Action": ["fsx:TagResource"],
-            "Resource": file_systems,
-            "Condition": {"StringEquals": requested, "StringEqualsIfExists": owned},
-        },
-        {
-            "Effect": "Allow",
-            "Action": ["fsx:UpdateFileSystem", "fsx:DeleteFileSystem"],
-            "Resource": file_systems,
-            "Condition": {"StringEquals": owned},
-        },
-        {
-            "Effect": "Allow",
-            "Action": ["iam:CreateServiceLinkedRole"],
-            "Resource": f"arn:{partition}:iam::*:role/aws-service-role/fsx.amazonaws.com/*",
-            "Condition": {"StringEquals": {"iam:AWSServiceName": "fsx.amazonaws.com"}},
-        },
-    )
 
 
 def volume_keys(storage: Mapping[str, StorageClass]) -> tuple[str, ...]:
