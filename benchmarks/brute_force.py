@@ -32,7 +32,8 @@ class TooLarge(Exception):
 
 
 class Machine(NamedTuple):
-    """A machine type. Memory is in MiB. Only EC2 types have `interfaces` and `addresses` (per interface).
+    """A machine type, with memory in MiB. Only EC2 types have `interfaces` and `addresses` (IP addresses per
+    interface).
 
     `numa` contains the number of GPUs of each NUMA node. It is empty if the numbers are unknown or if all GPUs are
     on one NUMA node.
@@ -73,10 +74,10 @@ _HUGE_PAGES_OF_POD: Final = 5120
 
 
 class Node(NamedTuple):
-    """Free resources of a node. `units` contains the units of each resource, in the order of `_Fleet.resources`.
+    """Free resources of a node. `units` contains the number of units of each resource in `_Fleet.resources`.
 
-    If the kubelet aligns pods, `gpus` contains the number of GPUs on each NUMA node, and `numa` the number of free
-    GPUs.
+    If the kubelet aligns pods to NUMA nodes, `gpus` contains the number of GPUs on each NUMA node, and `numa` the
+    number of free GPUs.
     """
 
     pool: int
@@ -299,7 +300,7 @@ class _Fleet:
         return sum(each, Fraction(0)) / len(each)
 
     def _at_most(self, request: tuple[int, int], index: int, resource: int) -> tuple[int, int]:
-        """Return the request, but no more than the unit's share of the node's CPU and memory.
+        """Return the request, limited to the unit's share of the node's CPU and memory.
 
         The share is the number of GPUs in the unit, divided by the number of GPUs on the node.
         """
@@ -314,7 +315,7 @@ class _Fleet:
 
 
 def _offers(pool: Mapping[str, Any]) -> dict[str, tuple[int, Fraction]]:
-    """Return the units of each resource on a node, and the number of GPUs in one unit."""
+    """Return, for each resource, the number of its units on a node and the number of GPUs in one unit."""
     gpus, sharing = MACHINES[pool["machine_type"]].gpus, pool.get("sharing", {"mode": "none"})
     if not gpus:
         return {}
@@ -361,7 +362,7 @@ def _daemonsets(provider: str, machine: Machine, efa: int) -> tuple[int, int, in
     """Return the millicores, MiB and pods that DaemonSets request on a node."""
     found = [(50, 64, 1)]  # requests of the node agent
     if provider != "sandbox":
-        found.append((100, 130, 2))  # allowance for DaemonSets of the cluster's owner
+        found.append((100, 130, 2))  # allowance for the cluster owner's DaemonSets
     if (provider in ("eks", "gke") and machine.gpus) or provider == "existing":
         found.append((0, 0, 9))  # DaemonSets of the GPU Operator
     if provider == "eks" or (provider == "existing" and machine.vendor == "aws"):

@@ -3,9 +3,9 @@
     python benchmarks/capacity_proof.py --stacks 10000 --seed 1
 
 `brute_force.py` computes the correct verdict, and shares neither code nor data with the planner. The program skips
-a stack if a quota exceeds the capacity of all nodes, because the planner refuses it. It also skips a stack with
-too many placements to try. Another stack replaces each skipped stack. The program prints the number of skipped
-stacks. It exits with code 1 if a verdict differs or is `unknown`.
+stacks that the planner refuses because a quota exceeds the capacity of all nodes. It also skips stacks with too
+many placements to try. It replaces each skipped stack by another, and prints the number of skipped stacks. It
+exits with code 1 if a verdict differs or is `unknown`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def verdict_of_capacity(stack: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    """Compare the requested number of stacks and print the results; return the exit code."""
+    """Compare the verdicts for the requested number of stacks and print the results; return the exit code."""
     parser = argparse.ArgumentParser(description="Compare every verdict of `capacity` with brute force.")
     parser.add_argument("--stacks", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1, help="seed of the first stack")
@@ -110,7 +110,7 @@ def main() -> int:
 
 
 def _enough(workers: ProcessPoolExecutor, first: int) -> Iterator[Compared]:
-    """Yield the comparisons in the order of the seeds."""
+    """Yield the comparisons in seed order."""
     seeds = count(first)
     while True:
         yield from workers.map(compare, islice(seeds, 400), chunksize=20)

@@ -1,9 +1,9 @@
-"""NumPy's default sort, implemented without NumPy. Equal values are in the same order as in NumPy.
+"""NumPy's default sort, implemented without NumPy. It puts equal values in the same order as NumPy.
 
-pandas uses this sort to order a table by a column. It is a quicksort, which exchanges equal values. It puts the
-first, the middle and the last value of a range in order, divides the range at the middle value, and sorts ranges
-of up to 16 values by insertion. NumPy uses a heap sort for ranges that are divided too often. The heap sort is not
-implemented.
+pandas uses this sort to order a table by a column. It is a quicksort, which may change the order of equal values.
+It puts the first, the middle and the last value of a range in order, partitions the range at the middle value, and
+sorts ranges of up to 16 values by insertion. If a range is divided too often, NumPy uses a heap sort. The heap
+sort is not implemented.
 
 Source: numpy/numpy, numpy/core/src/npysort/quicksort.c.src (aquicksort), before NumPy 1.25; read 2026-11-26. Later
 versions use another sort on some processors.

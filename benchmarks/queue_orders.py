@@ -1,9 +1,9 @@
-"""Job orders of published schedulers for a rehearsal: FIFO, SJF and SRTF on virtual clusters.
+"""FIFO, SJF and SRTF job orders of published schedulers, for rehearsals on virtual clusters.
 
-Each team has a separate pool (a virtual cluster), and a job with n GPUs is n pods with one GPU each. All GPUs of a
-job are placed at once and consolidated. A job that fits on one node runs on the fitting node with the fewest free
-GPUs. A larger job fills empty nodes and places its remaining GPUs on one more node: the node with the most free
-GPUs.
+Each team has a separate pool (a virtual cluster), and a job with n GPUs consists of n pods with one GPU each. All
+GPUs of a job are placed at once and consolidated. If a job fits on one node, it runs on the node that has the
+fewest free GPUs but enough for the job. A larger job fills empty nodes and places its remaining GPUs on one more
+node: the node with the most free GPUs.
 
 The code follows S-Lab-System-Group/HeliosArtifact (Hu et al., "Characterization and Prediction of Deep Learning
 Workloads in Large-Scale GPU Datacenters", SC 2021) at commit bdaae10, framework/QSSF Service: policies/fifo.py,
@@ -22,7 +22,7 @@ from extensions.capacity.rehearsal.simulator import Actions, Admission
 
 
 def consolidated(cluster: PoolNodes, gpus: int) -> dict[int, int] | None:
-    """Return the number of GPUs of a job on each node, or None if the job has to wait."""
+    """Return how many GPUs of a job each node would hold, or None if the job has to wait."""
     free = cluster.by_free[0]
     whole = len(free) - 1
     if gpus <= whole:
@@ -38,12 +38,12 @@ def consolidated(cluster: PoolNodes, gpus: int) -> dict[int, int] | None:
 
 
 def restart_seconds(gpus: int) -> float:
-    """Return the seconds that each stop adds to a job's run time (policies/policy.py, ckpt_overhead)."""
+    """Return how many seconds each preemption adds to a job's run time (policies/policy.py, ckpt_overhead)."""
     return 7.0 if gpus == 1 else 30.0 if gpus <= 8 else 60.0
 
 
 class _Clusters:
-    """Schedules the jobs of each virtual cluster that has changed, once for each point in time."""
+    """Schedules the jobs of each virtual cluster that changed, once per point in time."""
 
     def __init__(self, actions: Actions) -> None:
         self._actions = actions
@@ -75,7 +75,7 @@ class _Clusters:
 
 
 class InOrder(_Clusters):
-    """Starts the jobs of each cluster in a fixed order. A job that does not fit holds back all jobs behind it."""
+    """Starts the jobs of each cluster in a fixed order. A job that does not fit blocks all jobs behind it."""
 
     def __init__(self, actions: Actions, key: Callable[[Job], float]) -> None:
         super().__init__(actions)

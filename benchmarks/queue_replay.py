@@ -3,15 +3,16 @@ SRTF.
 
     python benchmarks/queue_replay.py --trace philly_trace.csv --clusters philly_vc.csv [--orders fifo,sjf,srtf]
 
-The trace is Philly's job log or a table in the Helios format, as `gpu-platform rehearse` reads them. The clusters
-are a CSV file with the columns `vc` and `node num` (or `nodes`). Jobs of other virtual clusters are left out. The
-trace is rehearsed (extensions.capacity.rehearsal) with the orders and the consolidated placement of the published
-simulator (queue_orders.py). If the trace and the clusters have published figures, the output shows these figures
-next to the results (queue_replay_published.yaml).
+The trace is Philly's job log or a table in the Helios format. `gpu-platform rehearse` accepts the same formats.
+The clusters are a CSV file with the columns `vc` and `node num` (or `nodes`). Jobs of other virtual clusters are
+left out. The trace is rehearsed (extensions.capacity.rehearsal) with the orders and the consolidated placement of
+the published simulator (queue_orders.py). If figures were published for the trace and the clusters, the output
+shows them next to the results (queue_replay_published.yaml).
 
 Under SRTF, the published simulator ends each job one second late, and so does this program. Jobs that arrive
 together keep the order of the file. In the published table, such jobs have the order of the published simulator's
-sort (numpy_sort.py). docs/queue-replay.md describes how to get the traces and how closely both simulators agree.
+sort (numpy_sort.py). docs/queue-replay.md describes how to get the traces and how closely the two simulators
+agree.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def read_clusters(path: Path) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Time window of replayed jobs. It opens at `start` and ends `seconds` after its first job."""
+    """Time window of replayed jobs. It begins at `start`, and ends `seconds` after the first job in it."""
 
     start: float | None = None
     seconds: float | None = None
@@ -169,7 +170,7 @@ class Means:
 
 
 def means(recorded: Recorded, clusters: Mapping[str, int], gpus_per_node: int) -> dict[str, Means]:
-    """Return the means of each virtual cluster that has jobs, and of all jobs together."""
+    """Return the means for each virtual cluster that has jobs, and for all jobs together."""
     found = report(platform_of(clusters, gpus_per_node), recorded, steps=1)
     return {
         one.team or ALL: Means(one.jobs, one.completion.mean, one.wait.mean, one.preemptions)
@@ -185,7 +186,7 @@ def means(recorded: Recorded, clusters: Mapping[str, int], gpus_per_node: int) -
 class Published:
     """Published mean completion and queueing times by virtual cluster and order, and the time window of the jobs.
 
-    `table` is true if the means belong to the published table, and false if they belong to the original log.
+    `table` is true if the trace is the published table, and false if it is the original log.
     """
 
     table: bool

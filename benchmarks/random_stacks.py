@@ -157,8 +157,8 @@ def _workload(draw: Random, pool: dict[str, Any], node: Node, number: int) -> di
 
 
 def _part(draw: Random, free: int) -> int:
-    """Return a random amount of a node's free resource: an even part, one unit more than an even part, or any
-    fraction.
+    """Return a random request for a resource of which a node has `free` left: an even part, possibly plus one
+    unit, or another fraction.
     """
     if draw.random() < 0.4:
         return max(1, free // draw.choice((1, 2, 3, 4)) + draw.choice((0, 0, 1)))

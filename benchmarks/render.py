@@ -5,8 +5,8 @@ Run it by hand: .venv/bin/python benchmarks/render.py [--sizes 1 10 100] [--runs
 Render and the bare SDK run as whole processes, including imports, and each render writes a new folder. The bare
 SDK process reads the inputs that `render` wrote. It registers each input with its SDK class under the SDK's mock
 monitor, without a stack file, a plan or files. The policies' time is the time that `check` needs to import and
-evaluate them, after recording. The figures are CPU seconds (user and system), the minimum over all runs, because
-other processes slow down each run.
+evaluate them, after recording. The figures are CPU seconds (user and system). Each is the minimum over all runs,
+because other processes can slow down a run.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ pulumi.runtime.test(program)()
 """
 
 
-# The time includes garbage collection, as in `check`.
+# The garbage collector is off, as in `check`.
 POLICIES = """
 import gc, sys, time
 gc.disable()
@@ -96,7 +96,7 @@ print(time.process_time() - started)
 def stack_of(size: int) -> dict[str, Any]:
     """Return the stack `local` with its teams and pools repeated `size` times.
 
-    The number of pools stops at its maximum. Above it, the pools have more nodes instead.
+    If this exceeds the maximum number of pools, the pools have more nodes instead.
     """
     local = yaml.safe_load((ROOT / "stacks" / "Pulumi.local.yaml").read_text("utf-8"))
     platform = local["config"]["gpu-platform:platform"]
@@ -149,7 +149,7 @@ def main() -> None:
             stack.write_text(yaml.safe_dump(document), "utf-8")
             bare = Path(folder) / "bare.py"
             bare.write_text(BARE, "utf-8")
-            # The programs take turns, so that changes of the machine's speed affect all of them.
+            # The programs take turns, so that changes in the machine's speed affect all of them.
             # The first run only compiles modules.
             for number in range(arguments.runs + 1):
                 out = Path(folder) / f"out-{number}"

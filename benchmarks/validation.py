@@ -1,11 +1,11 @@
-"""Measures the CPU time that the validation of a fleet takes: the agent's checks on each node, and the report of
+"""Measures the CPU time that the validation of a fleet takes: the agent's checks on each node, and the report on
 all nodes.
 
 Run it by hand: .venv/bin/python benchmarks/validation.py [--nodes 10 100 1000] [--machine p5.48xlarge]
 
-The figures are CPU seconds. The NVML of each node is simulated; the pynvml bindings are real. This process reads
-and checks the nodes one after another, although on a real node an agent checks only its own node. Some nodes have
-a random fault. If a fault is not detected, the exit code is 1.
+The figures are CPU seconds. NVML is simulated on each node; the pynvml bindings are real. This process reads and
+checks the nodes one after another, although on a real node an agent checks only its own node. Some nodes have a
+random fault. If a fault is not detected, the exit code is 1.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def main() -> int:
 
 
 def measure(count: int, machine_type: str, broken: int) -> tuple[float, float, int]:
-    """Return the CPU seconds of all agents and of the report, and the number of faulty nodes that fail."""
+    """Return the CPU seconds of all agents and of the report, and the number of faulty nodes that were found."""
     catalog = load_catalog()
     machine = catalog.machine_types[machine_type]
     expectations = expectations_for_machine(machine, catalog, DeclaredNode(pool="train", driver_version=DRIVER))

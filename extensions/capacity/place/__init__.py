@@ -1,1 +1,1 @@
-"""`gpu-platform place`: simulates where kube-scheduler would place pods and prints text, JSON or a page."""
+"""`gpu-platform place`: simulates where kube-scheduler would place pods, and prints text, JSON or an HTML page."""

@@ -50,10 +50,10 @@ def show_placement(
     output: Literal["text", "json", "html"],
     profile: ProfileName | None = None,
 ) -> ExitCode:
-    """Print where the pods of a file would be placed. With `live`, start from the pods that run on the cluster.
+    """Print where the pods of a file would be placed. With `live`, start from the pods running on the cluster.
 
-    Returns a finding if some pods stay pending. Raises BadInput for the stack of a team, for a file with mistakes,
-    and if neither a file nor `live` is given. Raises UnknownOutcome if the cluster does not answer.
+    Returns a finding if some pods stay pending. Raises BadInput for a team's stack, for a file with mistakes, and
+    if neither a file nor `live` is given. Raises UnknownOutcome if the cluster does not answer.
     """
     plan = environment_of(load_stack(stack), _NO_POOLS, "place {}")
     if workloads is None and not live:
@@ -89,7 +89,7 @@ def show_placement(
 def show_scheduler_config(stack: str, *, as_json: bool) -> None:
     """Print the configuration of a kube-scheduler with the profile gpu-packed for the GPU resources of a stack.
 
-    Raises BadInput for the stack of a team and for a stack without GPU resources.
+    Raises BadInput for a team's stack and for a stack without GPU resources.
     """
     plan = environment_of(load_stack(stack), _NO_POOLS, "scheduler-config {}")
     nodes = planned_nodes(plan, load_catalog())

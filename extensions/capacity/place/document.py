@@ -1,12 +1,12 @@
-"""The JSON document of `gpu-platform place`. The text and the page are made from it.
+"""The JSON document of `gpu-platform place`. The text and HTML output are rendered from it.
 
 All keys are always present:
 
 - `version` is 1. `stack` is the stack's name. `start` is `plan` for empty nodes of the plan, or `cluster` for
   nodes with their running pods. `assumptions` is a list of sentences.
 - `summary`: `pods`, `placed`, `pending`, `skipped`, `nodes` and `gpus`.
-- `groups` contains equal pods in the order of the file. With `--live`, the groups of the cluster come first. Keys:
-  `team`, `name`, `kind`, `count`, `placed`, `pending`, `priority` (a number), `priority_class`, `requests`
+- `groups`: groups of equal pods, in the order of the file. With `--live`, the groups of the cluster come first.
+  Keys: `team`, `name`, `kind`, `count`, `placed`, `pending`, `priority` (a number), `priority_class`, `requests`
   (quantities by resource), `nodes` (number of pods by node) and `not_simulated` (pod fields that the simulation
   ignores).
 - `pending`: `team`, `name`, `count`, `reasons` (`resource` and `text`), `advice` and `advice_complete` (false if
@@ -16,8 +16,8 @@ All keys are always present:
   `pods` with `owner`, `units` and `running`) and `pods` (`owner`, `count` and `running`).
 - `fragmentation`: `pool` (null for all pools), and `before` and `after` with `gpus`, `free`, `unusable` (GPUs),
   `idle`, `empty_nodes`, `largest_pod` and `largest_with_part`.
-- `profile` is the profile of the scheduler. `profiles` contains, for each profile `name`, the number of `placed`
-  pods and the GPUs that are then `unusable` and `idle`.
+- `profile` is the scheduler's profile. `profiles` contains, for each profile `name`, the number of `placed` pods
+  and the GPUs that are then `unusable` and `idle`.
 - `moves`: `purpose` (`pod` or `node`), `node`, `for` (a group or null), `idle_before`, `idle_after` and `moves`
   (`pod`, `controller` and `to`).
 - `skipped`: `name` and `why`.
@@ -137,7 +137,7 @@ def _node(report: PlacementReport, index: int) -> dict[str, Any]:
 
 
 def _on_node(report: PlacementReport, index: int) -> list[tuple[PodGroup, tuple[int, ...], bool]]:
-    """Return the pods of a node, each with its GPUs and whether it already runs."""
+    """Return the pods of a node, each with its GPUs and whether it is already running."""
     running = zip(report.scenario.running, report.placement.running_gpus, strict=True)
     return [
         *((one.pod, gpus, True) for one, gpus in running if one.node == index),

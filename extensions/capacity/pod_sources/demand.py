@@ -47,5 +47,5 @@ def _adapter() -> TypeAdapter[PodDemands]:
 
 
 def parse_pods(document: object, source: str) -> PodDemands:
-    """Validate the document of a pods file. Raises BadInput with every problem and its place."""
+    """Validate a parsed pods file. Raises BadInput, which lists every problem with its path."""
     return parse_document(document, source, _adapter())

@@ -1,4 +1,4 @@
-"""Reader for the pods of a file: Kubernetes manifests, or a short form with a list of `pods`."""
+"""Reads the pods in a file, which contains Kubernetes manifests or a short list of `pods`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from gpu_platform.base import names
 from gpu_platform.base.errors import BadInput, Problem, did_you_mean
 
 _FORMS: Final = "Kubernetes manifests (apiVersion and kind), or one document with a list of pods"
-_SUGGEST: Final = "the file has the format of `capacity suggest`, which has no requests; write pods with requests"
+_SUGGEST: Final = (
+    "the file is an input for `capacity suggest`, which has no resource requests; list pods with their requests"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class Workloads:
 
 
 def read_workloads(path: Path, plan: EnvironmentPlan, *, any_team: bool = False) -> Workloads:
-    """Read the pods of a file. Raises BadInput with every problem and its place.
+    """Read the pods in a file. Raises BadInput, which lists every problem with its path.
 
     With `any_team`, a namespace need not be a team of the stack, because quotas are read from the cluster.
     """

@@ -26,7 +26,7 @@ _ALONE: Final = "Pod "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSnapshot:
-    """State of a cluster at one time. `groups` are the pods without a node, oldest first."""
+    """State of a cluster at one point in time. `groups` contains the pods without a node, oldest first."""
 
     nodes: tuple[Node, ...]
     running: tuple[RunningPod, ...]
@@ -58,7 +58,9 @@ def read_cluster(client: KubernetesClient, plan: EnvironmentPlan, catalog: Catal
 
 
 class _Claims:
-    """Devices of each ResourceClaim by `namespace/name`. If several pods share a claim, its devices count once."""
+    """The devices of ResourceClaims, by `namespace/name`. If several pods share a claim, its devices are counted
+    once.
+    """
 
     def __init__(self, claims: Iterable[Mapping[str, Any]]) -> None:
         self._found = {
@@ -68,7 +70,9 @@ class _Claims:
         self._counted: set[str] = set()
 
     def of(self, pod: Mapping[str, Any]) -> Mapping[str, int] | str:
-        """Return the devices of a pod's claims by device class, or why they are unknown or not simulated."""
+        """Return the number of devices in a pod's claims by device class, or the reason why it is unknown or not
+        simulated.
+        """
         total: dict[str, int] = {}
         made = {
             str(one.get("name")): one.get("resourceClaimName")
@@ -78,7 +82,9 @@ class _Claims:
             claim = one.get("resourceClaimName") or made.get(str(one.get("name")))
             if claim is None:
                 template = one.get("resourceClaimTemplateName")
-                return f"its claim from template {template} was not created: the template or quota is missing"
+                return (
+                    f"its claim from template {template} was not created, because the template or quota is missing"
+                )
             key = f"{pod['metadata'].get('namespace')}/{claim}"
             found = self._found.get(key)
             if found is None:
@@ -103,8 +109,8 @@ def _node(live: Mapping[str, Any], plan: EnvironmentPlan, catalog: Catalog) -> N
     }
     planned = planned_node(pool, catalog, _name(live)) if pool is not None else None
     if pool is not None and planned is not None and pool.devices:
-        # Use the planned devices, not the devices in ResourceSlices.
-        # Node validation compares them.
+        # The number of devices comes from the plan, not from ResourceSlices.
+        # Node validation compares the two.
         allocatable[names.GPU_DEVICE_CLASS] = len(planned.gpus)
     taints = [
         Taint(key=str(one["key"]), value=str(one.get("value") or ""), effect=str(one["effect"]))
@@ -171,7 +177,9 @@ def _running(objects: LiveObjects, index: Mapping[str, int], claims: _Claims) ->
 def _pending(
     pods: Sequence[Mapping[str, Any]], claims: _Claims
 ) -> tuple[tuple[PodGroup, ...], tuple[Skipped, ...]]:
-    """Return pods that wait for a node. Equal pods of a controller form one group."""
+    """Return the pods waiting for a node, and the pods that are not simulated. Equal pods of a controller form one
+    group.
+    """
     counts: Counter[str] = Counter()
     groups: dict[str, PodGroup] = {}
     skipped: list[Skipped] = []
@@ -179,7 +187,7 @@ def _pending(
         name = f"{pod['metadata']['namespace']}/{_name(pod)}"
         if items_at(pod, "spec", "schedulingGates"):
             gates = ", ".join(str(one.get("name")) for one in items_at(pod, "spec", "schedulingGates"))
-            skipped.append(Skipped(name=name, why=f"scheduling gates hold the pod back: {gates}"))
+            skipped.append(Skipped(name=name, why=f"the pod has scheduling gates: {gates}"))
             continue
         devices = claims.of(pod)
         if isinstance(devices, str):
@@ -193,7 +201,7 @@ def _pending(
 
 
 def _group(pod: Mapping[str, Any], devices: Mapping[str, int]) -> PodGroup:
-    problems: list[Problem] = []  # always empty, because the API server has validated the pod
+    problems: list[Problem] = []  # stays empty, because the API server has validated the pod
     return read_existing_pod(
         ManifestMapping(pod.get("spec"), "spec", problems),
         devices,
@@ -206,11 +214,11 @@ def _group(pod: Mapping[str, Any], devices: Mapping[str, int]) -> PodGroup:
 def _quotas(live: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
     """Return the amounts that the pods in each namespace may still request.
 
-    If several quotas limit the same key, the smallest amount counts.
+    If several quotas limit the same key, the smallest amount applies.
     """
     left: dict[str, dict[str, int]] = {}
     for one in live:
-        # A quota with scopes limits only some of the pods.
+        # Quotas with scopes are ignored, because they limit only some of the pods.
         if mapping_at(one, "spec").get("scopes") or mapping_at(one, "spec").get("scopeSelector"):
             continue
         used = mapping_at(one, "status", "used")

@@ -11,7 +11,7 @@ from gpu_platform.base.quantity import amount_of
 
 
 class ManifestMapping:
-    """A mapping of a manifest with its path, and the list of all problems of the file."""
+    """A mapping in a manifest, with its path and the list of all problems in the file."""
 
     def __init__(self, value: object, path: str, problems: list[Problem]) -> None:
         self.path = path
@@ -66,7 +66,7 @@ class ManifestMapping:
             return default
         if isinstance(found, int) and not isinstance(found, bool) and found >= 0:
             return found
-        self.problem(key, found_text(found), "a whole number from 0")
+        self.problem(key, found_text(found), "a whole number of 0 or more")
         return default
 
     def amounts(self, key: str) -> dict[str, int]:
@@ -79,7 +79,9 @@ class ManifestMapping:
             except ValueError:
                 amount = -1
             if amount < 0:
-                place.problem(name, found_text(quantity), "a Kubernetes quantity from 0, such as 2, 500m or 64Gi")
+                place.problem(
+                    name, found_text(quantity), "a Kubernetes quantity of 0 or more, such as 2, 500m or 64Gi"
+                )
             else:
                 found[name] = amount
         return found

@@ -1,4 +1,4 @@
-"""Pods of Kubernetes manifests: the kinds that contain pods, and how many of the pods run at the same time.
+"""Reads pods from Kubernetes manifests: which kinds contain pods, and how many of the pods run at the same time.
 
 Kinds and fields are from the Kubernetes 1.36 API, JobSet v1alpha2 and LeaderWorkerSet v1, read 2026-11-23.
 """
@@ -14,13 +14,13 @@ from extensions.capacity.scheduling.model import PodGroup
 from gpu_platform.base.errors import Problem, did_you_mean
 
 _Pods = Iterator[tuple[str, ManifestMapping, int]]
-"""Suffix of the workload's name, the pod spec and the number of pods."""
+"""Tuples of the suffix of a workload's name, a pod spec, and the number of pods."""
 
 
 def read_manifests(
     documents: Sequence[object], cluster: Cluster, problems: list[Problem], *, any_team: bool
 ) -> list[PodGroup | Skipped]:
-    """Return the pods of manifests. Objects without pods are ignored. Problems are added to the list.
+    """Return the pods in manifests. Objects without pods are ignored. Problems are added to the list.
 
     With `any_team`, a namespace need not be a team of the stack, because the quotas of the cluster apply.
     """
@@ -47,7 +47,12 @@ def _pods_of(place: ManifestMapping, cluster: Cluster, *, any_team: bool) -> Ite
     if reader is None:
         if _has_containers(place.value):
             allowed = f"a supported kind: {', '.join(_READERS)}"
-            place.problem("kind", repr(kind), allowed, did_you_mean(kind, _READERS) or "write its pods as a Pod")
+            place.problem(
+                "kind",
+                repr(kind),
+                allowed,
+                did_you_mean(kind, _READERS) or "declare its pods as objects of kind Pod",
+            )
         return
     name = place.at("metadata").text("name") or place.at("metadata").text("generateName").rstrip("-")
     if not name:

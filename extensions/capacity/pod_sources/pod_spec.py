@@ -15,7 +15,7 @@ from gpu_platform.api.plans import EnvironmentPlan, TeamPlan
 from gpu_platform.base import names
 from gpu_platform.base.errors import did_you_mean
 
-# Priorities of the classes that Kubernetes defines (scheduling/v1, SystemCriticalPriority), read 2026-11-23.
+# Values of the priority classes that Kubernetes defines (scheduling/v1, SystemCriticalPriority), read 2026-11-23.
 _SYSTEM_CLASSES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _TERMS: Final = "nodeSelectorTerms"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -42,7 +42,7 @@ class Cluster:
     """Claims and claim templates of the file or the cluster, by namespace."""
 
     def team_plan(self, team: str) -> TeamPlan | None:
-        """Return the plan of a team, or None if the namespace is not a team of the stack."""
+        """Return a team's plan, or None if the namespace does not belong to a team of the stack."""
         return next((one for one in self.plan.teams if one.namespace == team), None)
 
     def claim(self, team: str, name: str) -> Mapping[str, int] | str:

@@ -37,7 +37,7 @@ class Container:
 class PodContainers:
     """The containers of a pod.
 
-    `init` contains the init containers in order, including sidecars. `whole` contains the requests at pod level.
+    `init` contains the init containers in order, including sidecars. `whole` contains the pod-level requests.
     """
 
     main: tuple[Container, ...]

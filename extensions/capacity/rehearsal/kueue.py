@@ -29,7 +29,7 @@ from extensions.capacity.rehearsal.victims import Victim, Victims, Wanted
 
 _NO_FIT, _NO_CANDIDATES, _PREEMPT, _RECLAIM, _FIT = range(5)
 _Mode = tuple[int, int]
-"""A number that shows how well a flavor suits a job, and 1 if the queue would borrow quota or 0 if not."""
+"""How well a flavor suits a job (higher is better), and 1 if the queue would borrow quota or 0 if not."""
 _MOST_CYCLES = 100_000
 _WORST: _Mode = (_NO_FIT, 2)
 _BEST: _Mode = (_FIT, 0)
@@ -51,7 +51,7 @@ class _Entry:
 
 
 class _Waiting:
-    """Waiting jobs of a queue, by shape and in the order of their times.
+    """A queue's waiting jobs by `Shape`, oldest first.
 
     If a job cannot start, all jobs of its shape wait until quota or nodes are released.
     """
@@ -107,11 +107,10 @@ class _Waiting:
 
 
 class Kueue:
-    """Starts and stops jobs as their queues allow.
+    """Starts and preempts jobs according to the quotas of their queues.
 
     `start` is called for a job that has received its quota, with the pool in `job.pool`. With a topology, the
-    job's nodes have been assigned as well. `stop` is called for a job that is preempted. `reserved` contains the
-    quota of jobs that wait until the jobs that they preempt have stopped.
+    job's nodes have been assigned as well. `stop` is called for a job that is preempted.
     """
 
     def __init__(
@@ -204,7 +203,7 @@ class Kueue:
             return
         entry.cells = self._requests.of(job.shape, best_pool)
         if entry.mode == _FIT and self._topology and not self._has_nodes(job, best_pool):
-            # Kueue looks for jobs to preempt if nodes lack room, just as it does if quota is missing.
+            # If nodes lack room, Kueue searches for jobs to preempt, just as it does if quota is missing.
             entry.mode, best_needed, entry.nodes_lack = _PREEMPT, entry.cells, True
         if entry.mode < _FIT:
             wanted = Wanted(job, queue, best_pool, entry.cells, best_needed, self._topology)
@@ -363,7 +362,7 @@ class Kueue:
 
 
 def _preferred(left: _Mode, right: _Mode) -> bool:
-    """Return whether one mode is better than another, as Kueue's isPreferred does if no preference is declared."""
+    """Return whether one mode is better than another, as in Kueue's isPreferred without a declared preference."""
     if left[0] == _NO_FIT or right[0] == _NO_FIT:
         return left[0] != _NO_FIT
     if (left[0] == _NO_CANDIDATES) != (right[0] == _NO_CANDIDATES):

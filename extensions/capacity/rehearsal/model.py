@@ -1,4 +1,4 @@
-"""Input of a rehearsal: pools, queues or quotas, and the arriving jobs.
+"""Input of a rehearsal: pools, queues or quotas, and the jobs to run.
 
 Times and durations are in seconds. Amounts are whole numbers: CPU in millicores, memory in bytes, and GPUs, shares
 and MIG instances in units.
@@ -22,7 +22,8 @@ Wait = Literal["quota", "nodes"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """Requests of a job's pods, which are all equal. Quotas and nodes treat all jobs of one shape alike.
+    """Requests of a job's pods, which are all equal. Jobs with the same shape are interchangeable for quotas and
+    nodes.
 
     `resource` is the resource name of a GPU, a share or a MIG instance. Each of the `pods` pods requests `units`
     units of this resource. `cpu` and `memory` are the requests of one pod, or None if they are in proportion to
@@ -40,7 +41,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceJob:
-    """A job of a trace. All its pods run for `duration` seconds after the last of them has started."""
+    """A job in a trace. All its pods run for `duration` seconds after the last of them has started."""
 
     name: str
     team: str
@@ -53,9 +54,9 @@ class TraceJob:
 class RehearsalPool:
     """A node pool with GPUs.
 
-    `offers` are the units of each GPU resource on a node. `gpus` is the number of GPUs, or the fraction of a GPU,
-    that one unit represents. `parts` are the CPU and memory for one unit if a pod does not request any. If
-    `scaled` is true, an autoscaler changes the number of nodes between `min` and `max` as pods become pending;
+    `offers` maps each GPU resource to its number of units on a node. `gpus` is the number of GPUs, or the fraction
+    of a GPU, that one unit represents. `parts` is the CPU and memory for each unit of a pod that requests neither.
+    If `scaled` is true, an autoscaler changes the number of nodes between `min` and `max` as pods become pending;
     otherwise the pool always has `desired` nodes. `numa` contains the units of each resource on each NUMA node. It
     is set if the kubelet refuses a pod whose units would be on more NUMA nodes than necessary. With `single_numa`,
     the kubelet refuses every pod whose units would be on several NUMA nodes.
@@ -80,7 +81,7 @@ class RehearsalPool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaLimits:
-    """Nominal quota, borrowing limit and lending limit of a resource on a pool."""
+    """Nominal quota, borrowing limit and lending limit for a resource on a pool."""
 
     nominal: int
     borrow: int
@@ -89,7 +90,9 @@ class QuotaLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RehearsalQueue:
-    """A ClusterQueue of Kueue. `flavors` are the limits by pool and resource; pools are tried in this order."""
+    """A Kueue ClusterQueue. `flavors` contains its limits by pool and resource. Kueue tries the pools in this
+    order.
+    """
 
     team: str
     cohort: str
@@ -103,11 +106,12 @@ class RehearsalQueue:
 class Platform:
     """The part of a stack that a rehearsal simulates.
 
-    `queues` is empty if the stack does not use Kueue. Pods are then admitted by `quotas`, which are the
+    `queues` is empty if the stack does not use Kueue. Pods are then admitted by `quotas`, which contains the
     ResourceQuota limits by team and resource. `cohorts` contains the quota that belongs to a cohort itself, not to
     its queues, by cohort, pool and resource. With `topology`, Kueue starts a job only if nodes have room for all
     its pods. Otherwise kube-scheduler places the pods one by one. With `packs`, kube-scheduler prefers nodes that
-    are in use. If some pods of a started job do not run after `pods_ready_timeout`, the job returns to its queue.
+    are in use. If some pods of a started job are not running after `pods_ready_timeout`, the job returns to its
+    queue.
     """
 
     pools: tuple[RehearsalPool, ...]
@@ -128,8 +132,8 @@ class Assumptions:
     """Assumptions of a rehearsal that are defined neither in the stack file nor in the trace.
 
     `node_start` is the time in seconds from a pending pod to a ready new node. `node_idle` is the time in seconds
-    after which an autoscaler removes a node without pods. A stopped job resumes from its last multiple of
-    `checkpoint` seconds, or starts again from the beginning if `checkpoint` is None.
+    after which an autoscaler removes a node without pods. A stopped job resumes from its last checkpoint, saved
+    every `checkpoint` seconds, or starts again from the beginning if `checkpoint` is None.
     """
 
     node_start: float = NODE_SECONDS
@@ -151,8 +155,8 @@ class Job:
         self.shape = job.shape
         self.left = job.duration
         self.state = "new"  # one of new, queued, placing, running, ended and impossible
-        self.queued = job.arrival  # time that the queue uses to sort its jobs
-        self.since = job.arrival  # time at which the job began to wait or to run
+        self.queued = job.arrival  # time by which the queue sorts its jobs
+        self.since = job.arrival  # time at which the job started to wait or to run
         self.admitted = 0.0
         self.deadline = 0.0
         self.first_start: float | None = None

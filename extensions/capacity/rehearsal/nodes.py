@@ -7,9 +7,9 @@
 - kube-scheduler places pods one by one, each on the node with the largest fraction of free CPU and memory
   (NodeResourcesFit, LeastAllocated), as `place` does.
 
-The simulation places no pod on a node if the kubelet would refuse the pod. A kubelet refuses a pod if the free
-units are spread over more NUMA nodes than necessary (see `numa.py`). On a cluster, Kueue and kube-scheduler do not
-check NUMA nodes. They bind the pod, the pod fails, and its Job creates another one.
+The simulation does not place a pod on a node whose kubelet would refuse the pod. A kubelet refuses a pod if the
+free units are spread over more NUMA nodes than necessary (see `numa.py`). On a cluster, Kueue and kube-scheduler
+do not check NUMA nodes. They bind the pod, the pod fails, and its Job creates another one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Need = tuple[int, int, int, int]
 
 
 class PoolNodes:
-    """The nodes of one pool. `exists` marks which node indices are in use."""
+    """The nodes of one pool. `exists` contains, for each node index, whether the node exists."""
 
     def __init__(self, index: int, pool: RehearsalPool, *, packs: bool = False) -> None:
         self.index, self.pool = index, pool
@@ -55,8 +55,8 @@ class PoolNodes:
         ]
 
     def need(self, shape: Shape) -> Need | None:
-        """Return the resources that one pod of a shape takes on a node, or None if the pod fits on no node of the
-        pool.
+        """Return the resources that one pod of a shape uses on a node, or None if it does not fit on any node of
+        the pool.
         """
         if shape not in self._needs:
             self._needs[shape] = self._need(shape)
@@ -101,7 +101,9 @@ class PoolNodes:
         return min(room, self.free_pods[node])
 
     def assign(self, need: Need, pods: int) -> dict[int, int] | None:
-        """Return the pods by node, as Kueue's topology-aware scheduling assigns them, or None if not all fit."""
+        """Return the number of pods by node, as Kueue's topology-aware scheduling assigns them, or None if not all
+        fit.
+        """
         rooms: list[tuple[int, int]] = []
         best: tuple[int, int] | None = None
         column, units = need[0], need[1]
@@ -162,7 +164,7 @@ class PoolNodes:
         self.version += 1
 
     def hold(self, job: Job, node: int, pods: int) -> None:
-        """Reserve the capacity for pods of a job on a node, without placing them."""
+        """Reserve capacity on a node for pods of a job, without placing the pods."""
         column, units, _, _ = self._change(job.shape, node, pods)
         numa = self._numa[column]
         if numa is not None:
@@ -220,7 +222,7 @@ def all_gpus(pools: Iterable[PoolNodes]) -> float:
 
 
 def release_all(pools: list[PoolNodes], job: Job, now: float) -> dict[tuple[int, int], int]:
-    """Remove all pods of a job and return the nodes on which they ran."""
+    """Remove all pods of a job and return the number of its pods by pool and node."""
     before = dict(job.places)
     for pool, node in before:
         pools[pool].release(job, node, now)

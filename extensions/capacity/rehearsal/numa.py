@@ -19,8 +19,8 @@ _Units = list[int]
 class NumaUnits:
     """Units of one resource on the NUMA nodes of a pool's nodes: free units, and units that jobs hold.
 
-    `whole` contains the units on each NUMA node of an empty node. `size` is the pool's maximum number of nodes.
-    With `single`, a pod may use only one NUMA node.
+    `whole` contains the number of units on each NUMA node of an empty node. `size` is the pool's maximum number of
+    nodes. With `single`, a pod may use only one NUMA node.
     """
 
     def __init__(self, whole: Sequence[int], size: int, *, single: bool) -> None:
@@ -77,7 +77,7 @@ class NumaUnits:
 
     def _take_one(self, free: _Units, units: int, taken: _Units) -> None:
         chosen = self._choice(free, units)
-        # If no NUMA nodes can be chosen, the pod was admitted by other rules and takes any free units.
+        # If no NUMA nodes can be chosen, the pod was admitted by other rules and uses any free units.
         for index in sorted(chosen if chosen is not None else range(len(free)), key=lambda one: (free[one], one)):
             part = min(units, free[index])
             free[index] -= part

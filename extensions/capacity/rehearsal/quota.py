@@ -1,4 +1,4 @@
-"""Quotas of Kueue: usage of ClusterQueues and cohorts, available quota, and dominant resource shares.
+"""Kueue quotas: usage of ClusterQueues and cohorts, available quota, and dominant resource shares.
 
 The code follows kubernetes-sigs/kueue v0.19.2: pkg/cache/scheduler/resource_node.go (localQuota, available,
 potentialAvailable, addUsage, removeUsage) and fair_sharing.go (dominantResourceShare, CompareDRS). It covers only
@@ -16,11 +16,11 @@ from extensions.capacity.rehearsal.model import CPU, MEMORY, Job, RehearsalQueue
 from extensions.capacity.rehearsal.nodes import PoolNodes
 
 Cells = tuple[tuple[int, int], ...]
-"""Cells that a job requests, each with its amount."""
+"""A job's requests: the index and the requested amount of each cell."""
 Share = tuple[int, float]
 """Dominant resource share.
 
-The first number is 1 if a queue of weight 0 borrows, so its share exceeds all others.
+The first number is 1 if the queue borrows with weight 0, so that its share exceeds all others; otherwise 0.
 """
 
 _ZERO: Final[Share] = (0, 0.0)
@@ -29,7 +29,7 @@ _ZERO: Final[Share] = (0, 0.0)
 class Cohort:
     """Quota that the queues of a cohort lend each other.
 
-    `usage` is the queues' usage beyond the quota that they do not lend.
+    `usage` adds up, for each cell, how far each queue's usage exceeds the quota that it does not lend.
     """
 
     def __init__(self, cells: int) -> None:
@@ -40,7 +40,7 @@ class Cohort:
 
 
 class Queue:
-    """A ClusterQueue with its usage, and the jobs that hold quota, in the order of preemption."""
+    """A ClusterQueue with its usage and the jobs that hold its quota. The jobs are in the order of preemption."""
 
     def __init__(self, index: int, queue: RehearsalQueue, cohort: Cohort, cells: int, columns: int) -> None:
         self.index, self.queue, self.cohort, self.columns = index, queue, cohort, columns
@@ -53,7 +53,7 @@ class Queue:
         self.borrowing_cells = 0
 
     def potential(self, cell: int) -> int:
-        """Return the maximum amount that is available when nothing is used."""
+        """Return the maximum amount that is available when no quota is used."""
         return min(self.nominal[cell] + self.limit[cell], self.local[cell] + self.cohort.quota[cell])
 
     def available(self, cell: int) -> int:
@@ -79,15 +79,15 @@ class Queue:
         return all(amount <= self.available(cell) for cell, amount in cells)
 
     def borrows(self, cells: Cells) -> bool:
-        """Return whether the queue borrows in at least one of the cells."""
+        """Return whether the queue borrows quota in at least one of the cells."""
         return any(self.usage[cell] > self.nominal[cell] for cell, _ in cells)
 
     def borrows_with(self, cell: int, amount: int) -> bool:
-        """Return whether the queue would borrow if its usage increased by `amount`."""
+        """Return whether the queue would borrow quota if its usage increased by `amount`."""
         return self.usage[cell] + amount > self.nominal[cell]
 
     def share(self) -> Share | None:
-        """Return the dominant resource share, or None if the queue does not borrow."""
+        """Return the dominant resource share, or None if the queue does not borrow quota."""
         borrowed: dict[int, int] = {}
         usage, nominal, columns = self.usage, self.nominal, self.columns
         for pool in self.pools:
@@ -107,7 +107,7 @@ class Queue:
         return (1, ratio) if not self.queue.weight else (0, ratio / self.queue.weight)
 
     def share_or_zero(self) -> Share:
-        """Return the dominant resource share, or zero if the queue does not borrow."""
+        """Return the dominant resource share, or zero if the queue does not borrow quota."""
         return self.share() or _ZERO
 
 
@@ -119,7 +119,9 @@ class Requests:
         self._known: dict[tuple[Shape, int], Cells] = {}
 
     def of(self, shape: Shape, pool: int) -> Cells:
-        """Return the requests of a job on a pool, or an empty tuple if its pods fit on no node of the pool."""
+        """Return the requests of a job on a pool, or an empty tuple if its pods do not fit on any node of the
+        pool.
+        """
         key = (shape, pool)
         if key not in self._known:
             self._known[key] = tuple(self._amounts(shape, pool))
@@ -130,7 +132,7 @@ class Requests:
         if need is None:
             return
         first = pool * len(self._columns)
-        # Kueue looks at the resources in the order of their names.
+        # Kueue checks the resources in the order of their names.
         for name, amount in ((shape.resource, need[1]), (CPU, need[2]), (MEMORY, need[3])):
             if amount:
                 yield first + self._columns[name], amount * shape.pods

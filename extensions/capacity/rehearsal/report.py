@@ -33,7 +33,7 @@ class TeamReport:
     """Results for the jobs of a team, or for all jobs if `team` is None.
 
     `unfinished` jobs never received all their pods. `impossible` jobs do not fit on empty nodes, or exceed the
-    whole quota. `waited_for` counts the jobs that waited, by what they waited for last. `gpu_hours` are the GPU
+    whole quota. `waited_for` contains the number of jobs by what they waited for last. `gpu_hours` are the GPU
     hours of running jobs. `lost_gpu_hours` are the GPU hours that repeated work after a preemption. `utilisation`
     is `gpu_hours` divided by the GPU hours of all nodes. `usd` is the cost of `gpu_hours`, or None if a price is
     unknown.
@@ -58,9 +58,9 @@ class TeamReport:
 class PoolReport:
     """Results for a pool over the time of the rehearsal.
 
-    `held` is the share of the pool's GPUs that pods held, including pods that waited for other pods of their job.
-    `fragmented` is the share of the pool's GPUs that was free on nodes with pods. Both are None if the pool never
-    had a node.
+    `held` is the fraction of the pool's GPUs that pods held, including pods that waited for other pods of their
+    job. `fragmented` is the fraction of the pool's GPUs that was free on nodes with pods. Both are None if the
+    pool never had a node.
     """
 
     pool: str
@@ -73,7 +73,9 @@ class PoolReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeLine:
-    """Average number of GPUs in equal time intervals of `step` seconds. `used` and `waiting` are by team."""
+    """Average number of GPUs in equal time intervals of `step` seconds. `used` and `waiting` contain the numbers
+    by team.
+    """
 
     step: float
     capacity: Sequence[float]
@@ -86,8 +88,8 @@ class Report:
     """Results of a rehearsal.
 
     `seconds` is the time from the first arrival to the last end, and `arrivals` the time from the first to the
-    last arrival. `idle_while_waiting` is the share of all GPU hours in which GPUs were idle while jobs waited for
-    at least as many GPUs.
+    last arrival. `idle_while_waiting` is the fraction of all GPU hours in which GPUs were idle while jobs waited
+    for at least as many GPUs.
     """
 
     seconds: float
@@ -102,7 +104,7 @@ class Report:
 
 
 def report(platform: Platform, recorded: Recorded, steps: int = 240) -> Report:
-    """Return the report of a rehearsal. `steps` is the number of intervals on its time line."""
+    """Return the report on a rehearsal. `steps` is the number of intervals on its time line."""
     jobs = recorded.jobs
     seconds = recorded.end - recorded.start
     pools = [_pool(platform, recorded, index, seconds) for index in range(len(platform.pools))]
@@ -220,7 +222,7 @@ def _line(platform: Platform, recorded: Recorded, steps: int) -> TimeLine:
 
 
 class _Steps:
-    """Averages of a step function over equal time intervals, computed from its changes in order."""
+    """Computes the averages of a step function over equal time intervals. Changes are added in order of time."""
 
     def __init__(self, start: float, step: float, steps: int) -> None:
         self._start, self._step = start, step

@@ -1,10 +1,10 @@
 """Placement of pods that Kueue does not assign to nodes: kube-scheduler, its preemption, and autoscalers.
 
-Pods are placed one by one: higher priorities first, then older pods. A pod that fits nowhere does not hold back
-the pods behind it. A pending pod preempts pods of lower priority on one node if this makes room. The scheduler
-compares nodes by the highest priority among their victims, then by the sum of priorities, then by the number of
-pods. The lowest value wins. A job that loses a pod is stopped as a whole, because distributed training cannot
-continue without a worker.
+Pods are placed one by one: higher priorities first, then older pods. A pod that does not fit on any node does not
+block the pods behind it. A pending pod preempts pods of lower priority on one node if this makes room. The
+scheduler compares nodes by the highest priority among their victims, then by the sum of priorities, then by the
+number of victims. The lowest value wins. A job that loses a pod is stopped as a whole, because distributed
+training cannot continue without a worker.
 
 The simulation leaves out disruption budgets, although kube-scheduler prefers victims whose eviction does not
 violate one. It also leaves out the start times of victims as the last criterion, the back-off of failed pods, and
@@ -23,8 +23,8 @@ from extensions.capacity.rehearsal.nodes import Need, PoolNodes
 class PodScheduler:
     """Assigns the pods of jobs to nodes.
 
-    `started` is called when the last pod of a job has its node, and `stop` when a job loses a pod. `wake(time)`
-    requests another run at that time.
+    `started` is called when the last pod of a job gets its node, and `stop` when a job loses a pod. `wake(time)`
+    requests another call of `run` at that time.
     """
 
     def __init__(
@@ -44,12 +44,12 @@ class PodScheduler:
         self._version = 0
 
     def add(self, job: Job) -> None:
-        """Let the `missing` pods of a job wait for nodes. If `job.pool` is -1, they may run on any pool."""
+        """Add the `missing` pods of a job to the pending pods. If `job.pool` is -1, they may run on any pool."""
         self.waiting[job] = None
         self._version += 1
 
     def drop(self, job: Job) -> None:
-        """Remove a job that waits for nodes."""
+        """Remove a job whose pods are waiting for nodes."""
         self.waiting.pop(job, None)
 
     def run(self, now: float) -> None:
@@ -98,7 +98,7 @@ class PodScheduler:
         return True
 
     def _preempt(self, job: Job) -> bool:
-        """Preempt the jobs that the scheduler chooses for one pod. Return whether there were any."""
+        """Preempt the jobs that the scheduler chooses to make room for one pod. Return whether there were any."""
         best: tuple[tuple[int, int, int], list[Job]] | None = None
         for pool, need in self._allowed(job):
             for node, on in enumerate(pool.jobs_on):
@@ -158,7 +158,8 @@ class PodScheduler:
 
 
 def _on_node(pool: PoolNodes, node: int, need: Need, lower: list[Job]) -> list[Job] | None:
-    """Return the jobs whose pods must leave a node for one pod, or None if the pod cannot fit on the node.
+    """Return the jobs whose pods must leave a node to make room for one pod, or None if the pod cannot fit on the
+    node.
 
     Only jobs in `lower`, which have a lower priority, may be chosen.
     """
@@ -169,7 +170,7 @@ def _on_node(pool: PoolNodes, node: int, need: Need, lower: list[Job]) -> list[J
     for one in sorted(lower, key=lambda job: (-job.shape.priority, job.admitted, job.order)):
         pods = pool.jobs_on[node][one]
         pool.hold(one, node, pods)
-        # A pod stays if the new pod fits beside it on the node.
+        # A pod stays if the new pod also fits on the node.
         if fits and (min(_free(pool, node)) < 0 or pool.room(node, need) <= 0):
             pool.lift(one, node, pods)
             victims.append(one)

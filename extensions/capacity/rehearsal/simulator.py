@@ -22,11 +22,12 @@ _MOST_RETRY_SECONDS = 3600.0
 class Recorded:
     """Record of a rehearsal: runs of jobs, and GPU time by pool and team.
 
-    Each entry of `changes` is a time, a team, the change in GPUs of running jobs and the change in GPUs of waiting
-    jobs. Each entry of `capacity` is a time and the number of GPUs on all nodes from then on. Three fields contain
-    seconds by pool: `node_seconds` of nodes, `gpu_seconds` of GPUs that pods hold, and `stranded_seconds` of free
-    GPUs on nodes with pods. `team_seconds` contains the GPU seconds of running jobs, by team and pool. Each entry
-    of `runs` is a job with its start and end; a job that was stopped has several entries.
+    Each entry of `changes` is a tuple: time, team, change in GPUs of running jobs, and change in GPUs of waiting
+    jobs. Each entry of `capacity` is a pair: a time, and the number of GPUs on all nodes from then on. Three
+    fields contain seconds by pool: `node_seconds` of nodes, `gpu_seconds` of GPUs that pods hold, and
+    `stranded_seconds` of free GPUs on nodes with pods. `team_seconds` contains the GPU seconds of running jobs, by
+    team and pool. Each entry of `runs` is a job with the start and end of one run. A job that was stopped can have
+    several entries.
     """
 
     jobs: list[Job]
@@ -44,9 +45,9 @@ class Recorded:
 class Admission(Protocol):
     """Decides which jobs start, and which jobs are stopped for others.
 
-    `can_ever_run` returns whether a job would start when nothing else runs. `submit` adds a job that waits, for
-    the first time or again. `release` reports that a job has ended and its nodes are free. `run` starts and stops
-    jobs.
+    `can_ever_run` returns whether a job could start if nothing else ran. `submit` adds a job to the waiting jobs,
+    for the first time or again. `release` reports that a job has ended and its nodes are free. `run` starts and
+    stops jobs.
     """
 
     def can_ever_run(self, job: Job, /) -> bool: ...
@@ -57,7 +58,7 @@ class Admission(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actions:
-    """Actions for an `Admission` that is defined outside this package.
+    """Functions for an `Admission` that is defined outside this package.
 
     `start` runs a waiting job after all its pods have been assigned to nodes of `job.pool`. `stop` returns a
     running job to the waiting jobs after its nodes have been released.
@@ -75,10 +76,10 @@ def rehearse(
     advance: Callable[[], None] | None = None,
     admission: Callable[[Actions], Admission] | None = None,
 ) -> Recorded:
-    """Return the record of a rehearsal. The teams of the jobs must be teams of the platform.
+    """Simulate a rehearsal and return its record. The teams of the jobs must be teams of the platform.
 
     `advance` is called once for each job that has ended. `admission` replaces the queues or quotas of the
-    platform. The pools then keep the number of nodes that they start with.
+    platform. With it, the number of nodes in each pool does not change.
     """
     return _Simulation(platform, trace, assumptions or Assumptions(), advance or _nothing, admission).run()
 
@@ -132,7 +133,7 @@ class _Simulation:
         else:
             self._quotas = _Quotas([dict(platform.quotas.get(name, {})) for name in platform.teams], self._pools)
         self._now = 0.0
-        self._open = 0  # jobs that have arrived and not ended
+        self._open = 0  # jobs that have arrived but not ended
         self._changes = 0
         self._recorded = Recorded(self._jobs)
         self._recorded.node_seconds = [0.0] * len(self._pools)
@@ -272,7 +273,7 @@ class _Simulation:
         self._advance()
 
     def _stop(self, job: Job) -> None:
-        """Requeue a job that its queue stopped. Its quota and nodes have already been released."""
+        """Requeue a job that its queue preempted. Its quota and nodes have already been released."""
         self._count_stop(job)
         self._scheduler.drop(job)
         self._submit(job)
@@ -345,7 +346,7 @@ _END, _TIMEOUT, _RETRY, _WAKE = range(4)
 
 
 class _Quotas:
-    """ResourceQuotas of teams. Pods are created while the quota has room, in the order of their jobs."""
+    """ResourceQuotas of teams. Pods are created as long as the quota has room, in the order of their jobs."""
 
     def __init__(self, left: list[dict[str, int]], pools: list[PoolNodes]) -> None:
         self._left, self._pools = left, pools
@@ -376,7 +377,7 @@ class _Quotas:
         return room >= job.shape.pods
 
     def submit(self, job: Job) -> None:
-        """Queue the pods of a job for creation. Pods that already exist still count."""
+        """Queue the pods of a job for creation. Pods that already exist still use quota."""
         self._jobs[job.team][job] = None
         self._open[job.team] = True
 

@@ -31,8 +31,8 @@ class TeamDefaults:
 
     `priority` is the value of the team's first priority class. `priorities` maps the names of all priority classes
     that the team may use to their values. `cpu` (millicores) and `memory` (bytes) are the requests of a pod, or
-    None if they are in proportion to its GPUs. `resources` are the GPU resources that the team can use, within its
-    quota or by borrowing.
+    None if they are in proportion to its GPUs. `resources` contains the GPU resources that the team can use,
+    within its quota or by borrowing.
     """
 
     priority: int
@@ -44,7 +44,7 @@ class TeamDefaults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RehearsalStack:
-    """The platform of a stack, the defaults of its teams, and further assumptions as text."""
+    """The platform of a stack, the default values of its teams, and further assumptions as sentences."""
 
     name: str
     platform: Platform
@@ -53,7 +53,7 @@ class RehearsalStack:
 
 
 def stack_of(plan: EnvironmentPlan, catalog: Catalog) -> RehearsalStack:
-    """Return the stack of a plan, without pools that have no GPUs and without teams that have their own stack."""
+    """Return the platform of a plan, without pools that have no GPUs or teams that have their own stack."""
     teams = tuple(team.namespace for team in plan.teams)
     pools = tuple(_pool(pool, plan, catalog) for pool in plan.pools if pool.has_gpus)
     queues, packs = plan.queues, plan.cluster.scheduler.scores == "most-allocated"

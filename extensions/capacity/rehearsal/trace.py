@@ -13,17 +13,17 @@ from gpu_platform.base.errors import Problem, did_you_mean
 from gpu_platform.base.quantity import counted
 
 ALL_OTHERS = "*"
-"""Key for all teams in the trace that the mapping of teams does not name."""
+"""Key that stands for all teams in the trace that the team mapping does not name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceEntry:
-    """A job of a trace before it is mapped to a stack.
+    """A job in a trace before it is mapped to a stack.
 
     `row` is its row in the file. `arrival` and `duration` are in seconds. `gpus` is the number of GPUs of each
     pod. If `pods` is None, `gpus` is the number for the whole job. The job is then split into the fewest equal
     pods that fit on a node of the stack. A value below 1 is a fraction of a GPU. If `resource` is set, `gpus`
-    counts units of this resource. `cpu` (millicores) and `memory` (bytes) are for each pod.
+    is the number of units of this resource. `cpu` (millicores) and `memory` (bytes) are for each pod.
     """
 
     row: int
@@ -44,8 +44,8 @@ class TraceEntry:
 class Trace:
     """The jobs of a trace.
 
-    `left_out` counts jobs that are not rehearsed, by reason. `team_column` is the name of the column with the
-    team.
+    `left_out` contains the number of jobs that are not rehearsed, by reason. `team_column` is the name of the
+    column with the team.
     """
 
     form: str
@@ -117,7 +117,9 @@ def _team_problems(trace: Trace, stack: RehearsalStack, teams: Mapping[str, str]
 
 
 def _name_problems(trace: Trace, stack: RehearsalStack, teams: Mapping[str, str]) -> Iterator[Problem]:
-    """Yield a problem for each priority, pool or resource that the stack does not have, once for each name."""
+    """Yield a problem for each priority, pool or resource that the stack does not have. Each name is reported
+    once.
+    """
     pools = [pool.name for pool in stack.platform.pools]
     resources = list(dict.fromkeys(name for pool in stack.platform.pools for name in pool.offers))
     seen: set[tuple[str, str, str]] = set()
@@ -141,7 +143,7 @@ def _name_problems(trace: Trace, stack: RehearsalStack, teams: Mapping[str, str]
 
 
 class _Fitting:
-    """Shapes of jobs on a stack. Equal jobs share one shape."""
+    """Converts trace entries to shapes. Jobs with the same requests share one `Shape`."""
 
     def __init__(self, stack: RehearsalStack) -> None:
         self._stack = stack
@@ -171,9 +173,9 @@ class _Fitting:
 
 
 def _units(entry: TraceEntry, pools: Sequence[RehearsalPool], usable: Set[str]) -> tuple[str, int, int]:
-    """Return the resource, its units in each pod, and the number of pods.
+    """Return the resource, its number of units in each pod, and the number of pods.
 
-    `usable` are resources with quota for the team.
+    `usable` contains the resources for which the team has quota.
     """
     resource = entry.resource
     offered = [(share, name) for pool in pools for name, share in pool.gpus.items()]

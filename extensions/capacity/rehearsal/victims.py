@@ -26,9 +26,9 @@ class Victim(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """A waiting job on a pool.
+    """A waiting job, and the pool that it would use.
 
-    `cells` are its requests, and `needed` are the requests that lack quota. `nodes` is true if the search also
+    `cells` contains its requests, and `needed` the requests that lack quota. `nodes` is true if the search also
     considers room on nodes.
     """
 
@@ -50,7 +50,7 @@ class Victims:
         self._fair, self._nodes = fair, nodes
 
     def hold(self, job: Job, queue: Queue) -> None:
-        """Record that a job has held quota of a queue since `job.admitted`."""
+        """Record that a job has held quota from a queue since `job.admitted`."""
         insort(queue.running[job.pool], _entry(job))
 
     def drop(self, job: Job, queue: Queue) -> None:
@@ -87,11 +87,13 @@ class Victims:
         within = not queue.borrows(wanted.needed)
         share = queue.share_or_zero()
         queue.add(wanted.cells, -1)
-        # Both strategies require that the other queue's share is at least the new share of this queue.
+        # Both strategies require the other queue's share to be at least this queue's new share.
         return within or any(share <= one.share_or_zero() for one in others)
 
     def _candidates(self, wanted: Wanted, queue: Queue) -> Iterator[Job]:
-        """Yield the preemptible jobs of a queue: lower priorities first, then the jobs that started last."""
+        """Yield the jobs of a queue that can be preempted: lower priorities first, then the jobs that started
+        last.
+        """
         own = queue is wanted.queue
         policy = queue.queue.within_queue if own else wanted.queue.queue.reclaim
         if policy == "Never" or (not own and not queue.borrows(wanted.needed)):
@@ -195,7 +197,7 @@ class Victims:
     # -- the state while a search runs --------------------------------------------------------------------
 
     def remove(self, victim: Victim) -> dict[tuple[int, int], int]:
-        """Remove the usage of a job and return the nodes on which its pods ran."""
+        """Remove the usage of a job and return the number of its pods by pool and node."""
         victim.queue.add(self._requests.of(victim.job.shape, victim.job.pool), -1)
         return release_all(self._pools, victim.job, 0.0) if self._nodes else {}
 
@@ -212,7 +214,7 @@ class Victims:
 
 
 class _Search:
-    """Jobs that are removed during a search."""
+    """Tracks the jobs that a search has removed."""
 
     def __init__(self, victims: Victims, wanted: Wanted) -> None:
         self._victims, self._wanted = victims, wanted
@@ -229,7 +231,7 @@ class _Search:
         return queue.fits(wanted.cells) and (not wanted.nodes or self._victims.has_nodes(wanted))
 
     def fits_with_request_added(self) -> bool:
-        """Return whether the job fits while its request counts as usage.
+        """Return whether the job fits, given that its request is already counted as usage.
 
         Fair sharing compares shares with the request included.
         """
@@ -257,16 +259,16 @@ class _Search:
 
 
 def _entry(job: Job) -> tuple[int, float, int, Job]:
-    """Return the sort key of a candidate: lower priority first, then later start, then order."""
+    """Return a candidate's sort key: lower priority first, then later admission, then order."""
     return (job.shape.priority, -job.admitted, job.order, job)
 
 
 def _next_target(
     queue: Queue, lists: dict[Queue, list[Job]], at: dict[Queue, int], pruned: set[Queue]
 ) -> Queue | None:
-    """Return the queue whose next job is the next candidate: the queue with the highest share.
+    """Return the queue with the highest share. Its next job is the next candidate for preemption.
 
-    Only queues that have candidates left are considered, and only if they borrow. The job's queue need not borrow.
+    Only queues with candidates left that borrow quota are considered. The waiting job's own queue need not borrow.
     """
     best: Queue | None = None
     best_share: Share = (-1, 0.0)
@@ -293,5 +295,7 @@ def _next_target(
 
 
 def _before(queue: Queue, left: Queue, job: Job, right: Queue, other: Job) -> bool:
-    """Return whether one candidate comes before another: other queues first, then the order of `_entry`."""
+    """Return whether one candidate is preempted before another: jobs of other queues first, then the order of
+    `_entry`.
+    """
     return ((left is queue), _entry(job)[:3]) < ((right is queue), _entry(other)[:3])

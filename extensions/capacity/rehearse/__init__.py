@@ -1,1 +1,1 @@
-"""`gpu-platform rehearse`: simulates when the jobs of a trace would start and prints text, JSON or a page."""
+"""`gpu-platform rehearse`: simulates when the jobs in a trace would start, and prints text, JSON or HTML."""

@@ -25,7 +25,7 @@ from gpu_platform.base.quantity import counted, duration_text, parse_duration
 from gpu_platform.catalog import load_catalog
 
 _MOST_IMPOSSIBLE = 5
-_SHORT = 2_000  # traces with fewer jobs take no noticeable time
+_SHORT = 2_000  # progress is shown only for traces with at least this number of jobs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ def show_rehearsal(
 
 
 def _stacks(given: Sequence[str]) -> list[RehearsalStack]:
-    """Return stacks by name or path.
+    """Load stacks by name or path.
 
     If several stacks have the same name, the given names or paths identify them instead.
     """
@@ -219,7 +219,7 @@ def _lines(one: Mapping[str, Any], *, several: bool) -> Iterator[str]:
     for found in one["impossible"][:_MOST_IMPOSSIBLE]:
         pods = f"{counted(found['pods'], 'pod')} of {found['units']} {found['resource']}"
         jobs = f"{counted(found['count'], 'job')} of {found['team']}"
-        yield f"impossible: {jobs} with {pods}: neither quota nor nodes have room for them"
+        yield f"impossible: {jobs} with {pods}, because neither quota nor nodes have room for them"
     if len(one["impossible"]) > _MOST_IMPOSSIBLE:
         rest = sum(found["count"] for found in one["impossible"][_MOST_IMPOSSIBLE:])
         yield f"impossible: {counted(rest, 'job')} of other sizes"

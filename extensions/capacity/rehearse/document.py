@@ -1,4 +1,4 @@
-"""The JSON document of `gpu-platform rehearse`. The text and the page are made from it.
+"""The JSON document of `gpu-platform rehearse`. The text and HTML output are rendered from it.
 
 All keys are always present. Times and durations are in seconds. Times of jobs count from the first arrival. Shares
 are between 0 and 1. `usd` is null if a price is unknown.
@@ -6,7 +6,7 @@ are between 0 and 1. `usd` is null if a price is unknown.
 - `version` is 1. `trace` contains `file`, `form` (`table`, `openb`, `helios` or `philly`), `jobs` and `left_out`
   (number of jobs by reason).
 - `stacks` contains the stack of the command, then the stack of `--against`. Each stack has these keys:
-  - `stack`, `gpus` (on the desired nodes) and `assumptions` (texts).
+  - `stack`, `gpus` (on the desired nodes) and `assumptions` (sentences).
   - `seconds` is the time from the first arrival to the last end, `arrivals` the time to the last arrival.
   - `fragmented` is the share of all GPU hours in which GPUs were free on nodes with pods. `idle_while_waiting` is
     the share in which GPUs were idle while jobs waited for at least as many GPUs. `usd` is the cost of all nodes.
@@ -17,7 +17,7 @@ are between 0 and 1. `usd` is null if a price is unknown.
     (cost of these GPU hours).
   - `pools` contains `pool`, `nodes` (mean), `gpu_hours`, `held` and `fragmented` (shares, or null if the pool had
     no nodes) and `usd`.
-  - `impossible` contains the jobs that no node or quota has room for: `team`, `count`, `pods`, `units` and
+  - `impossible` contains the jobs for which no node or quota has room: `team`, `count`, `pods`, `units` and
     `resource`.
   - `line` contains `step`, `capacity`, and `used` and `waiting` by team, as the mean number of GPUs in each step.
   - `jobs` contains `name`, `team`, `arrival`, `start` (of the first run, or null), `end` (or null), `waited`,

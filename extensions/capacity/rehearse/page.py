@@ -61,7 +61,7 @@ def _chart(
 
 
 def _capacity(key: str, stack: Mapping[str, Any]) -> Sequence[float]:
-    """Return the GPUs of all nodes over time for the chart of GPUs in use, or nothing for other charts."""
+    """Return the GPUs on all nodes over time for the chart of GPUs in use, or nothing for other charts."""
     return stack["line"]["capacity"] if key == "used" else ()
 
 

@@ -28,7 +28,7 @@ Kind = Literal["less", "resource", "nodes", "quota"]
 TRIALS: Final = 400
 """Maximum number of times that all pods are placed to find the advice of one report. It limits work, not time."""
 _MOST_NEW_NODES: Final = 16
-_STEPS: Final = {CPU: 10, MEMORY: 2**20}  # smallest changes of requests: 10 millicores and 1 MiB
+_STEPS: Final = {CPU: 10, MEMORY: 2**20}  # smallest changes to requests: 10 millicores and 1 MiB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +46,10 @@ class NodeType:
 class Advice:
     """One change that gives all pods of a group a node.
 
-    `requests` are the requests of a pod after the change, or None if they stay the same. `drops_selector` is true
-    if the node selector must be removed. `added` are the nodes to add to `pool`. `quota` contains the team's
-    quotas after the change. `displaces` counts pods of other groups that would become pending because of the
-    change, by group.
+    `requests` contains the requests of a pod after the change, or is None if they stay the same. `drops_selector`
+    is true if the node selector must be removed. `added` contains the nodes to add to `pool`. `quota` contains the
+    team's quotas after the change. `displaces` contains the number of pods in other groups that would become
+    pending because of the change, by group.
     """
 
     group: int
@@ -79,7 +79,7 @@ def applied(scenario: Scenario, advice: Advice) -> Scenario:
 
 
 class Adviser:
-    """Searches for changes as long as trials are left."""
+    """Searches for changes until no trials are left."""
 
     def __init__(
         self, scenario: Scenario, placement: Placement, types: Sequence[NodeType], *, trials: int = TRIALS
@@ -109,7 +109,9 @@ class Adviser:
         return tuple(sorted(found, key=lambda one: bool(one.displaces)))
 
     def _less(self, pending: Sequence[Pending], name: str) -> Iterator[Advice]:
-        """Yield the largest request of CPU or memory that gives all pods of the group a node."""
+        """Yield advice to lower the CPU or memory request to the largest value with which all pods of the group
+        get a node.
+        """
         lacking = {resource for one in pending for lack in one.lacks for resource in lack.resources}
         limits = {quota_resource(one.key) for one in pending if one.cause == "quota"}
         if name not in lacking | limits:
@@ -148,7 +150,9 @@ class Adviser:
         return found
 
     def _other_resources(self, index: int, group: PodGroup) -> Iterator[Advice]:
-        """Yield advice to request one unit of another resource, if a pod requests a single unit."""
+        """Yield advice to request one unit of another resource. Only pods that request a single unit get this
+        advice.
+        """
         devices = asked_devices(self._scenario, group) or list(filter(names.is_gpu_resource, group.requests))
         if len(devices) != 1 or group.requests[devices[0]] != 1:
             return
@@ -173,7 +177,9 @@ class Adviser:
                     break
 
     def _more_nodes(self, pending: Sequence[Pending]) -> Iterator[Advice]:
-        """Yield, for each pool, the smallest number of new nodes that gives all pods of the group a node."""
+        """Yield, for each pool, advice to add the smallest number of nodes that gives all pods of the group a
+        node.
+        """
         if all(one.cause == "quota" for one in pending):
             return
         index = pending[0].group
@@ -210,7 +216,10 @@ class Adviser:
         )
 
     def _higher_quota(self, pending: Sequence[Pending]) -> Iterator[Advice]:
-        """Yield the smallest quotas that admit all pods of the group, if the pods then get a node."""
+        """Yield advice to raise the team's quotas to the smallest values that admit all pods of the group.
+
+        Yield nothing if the pods would still not get nodes.
+        """
         if not any(one.cause == "quota" for one in pending):
             return
         index = pending[0].group
@@ -258,7 +267,7 @@ class Adviser:
 
 
 def _scored(group: PodGroup, requests: Amounts) -> Amounts:
-    """Return the CPU and memory that the scheduler uses for scores after a change of requests."""
+    """Return the CPU and memory that the scheduler uses for scores after a change to the requests."""
     return {
         name: amount + requests.get(name, 0) - group.requests.get(name, 0) for name, amount in group.scored.items()
     }

@@ -25,7 +25,7 @@ _BYTES = (MEMORY, "ephemeral-storage")
 class Reason:
     """Reason why pods stay pending.
 
-    `resource` is what is scarce: a resource, the key of a quota, `labels` or `taints`. `text` is the explanation.
+    `resource` names what is scarce: a resource, a quota key, `labels` or `taints`. `text` is the explanation.
     """
 
     resource: str
@@ -45,7 +45,9 @@ def reason_of(scenario: Scenario, pending: Pending) -> Reason:
 
 
 def scarce_resource(lacks: Sequence[Lack]) -> str:
-    """Return the resource that is the only shortage on most nodes, or else the resource that most nodes lack."""
+    """Return the resource that is the only shortage on most nodes. If there is none, return the one that most
+    nodes lack.
+    """
     alone = Counter(lack.resources[0] for lack in lacks if len(lack.resources) == 1)
     if alone:
         return max(alone, key=lambda name: alone[name])

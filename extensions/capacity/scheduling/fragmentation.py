@@ -3,7 +3,7 @@
 The measure is taken from fragmentation gradient descent (Weng et al., "Beware of Fragmentation: Scheduling
 GPU-Sharing Workloads with Fragmentation Gradient Descent", USENIX ATC 2023, section 4): the free GPUs of a node
 that a pod cannot use, averaged over the pods of the list. This module's measure differs in one point: it considers
-only kinds of pods that could run on the empty node. A pool of shares is therefore not fragmented for pods that
+only pods that could run on the node if it were empty. A pool of shares is therefore not fragmented for pods that
 request whole GPUs.
 """
 
@@ -24,10 +24,11 @@ _WHOLE = (names.GPU_RESOURCE, names.GPU_DEVICE_CLASS)
 class Fragmentation:
     """State of all GPUs, or of the GPUs of one pool.
 
-    `free` counts free GPUs, including fractions of GPUs. `unusable` counts the free GPUs that the pods of the list
-    cannot use (the measure of FGD). `idle` counts GPUs that no pod uses. `largest_pod` is the number of whole GPUs
-    of the largest pod that fits, if only free GPUs count. `largest_with_part` is the same number for a pod that
-    also requests CPU and memory in proportion to its GPUs. Both are 0 if no node offers whole GPUs.
+    `free` is the number of free GPUs, including fractions of GPUs. `unusable` is the number of free GPUs that the
+    pods of the list cannot use (the measure of FGD). `idle` is the number of GPUs that no pod uses. `largest_pod`
+    is the number of whole GPUs of the largest pod that fits, if only free GPUs count. `largest_with_part` is the
+    same number for a pod that also requests CPU and memory in proportion to its GPUs. Both are 0 if no node offers
+    whole GPUs.
     """
 
     gpus: int
@@ -40,7 +41,7 @@ class Fragmentation:
 
 
 def fragmentation(scenario: Scenario, states: Sequence[NodeState], pool: str | None = None) -> Fragmentation:
-    """Return the fragmentation of the nodes in a state. If `pool` is given, consider only its nodes."""
+    """Return the fragmentation of nodes in the given states. If `pool` is given, consider only its nodes."""
     kinds = _kinds(scenario)
     gpu_nodes = [state for state in states if state.node.gpus and pool in (None, state.node.pool)]
     return Fragmentation(
@@ -55,7 +56,9 @@ def fragmentation(scenario: Scenario, states: Sequence[NodeState], pool: str | N
 
 
 def _kinds(scenario: Scenario) -> list[tuple[PodGroup, int]]:
-    """Return the kinds of pods, including running pods, each with its number of pods."""
+    """Group pods, including running pods, by their requests and node constraints. Return each group with its
+    number of pods.
+    """
     counts: dict[tuple[object, ...], tuple[PodGroup, int]] = {}
     for group, count in [
         *((group, group.count) for group in scenario.groups),

@@ -30,7 +30,7 @@ _BLOCKS: Final = ("NoSchedule", "NoExecute")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toleration:
-    """A toleration of a pod.
+    """A pod's toleration.
 
     An empty key with `Exists` tolerates every taint. An empty effect matches all effects.
     """
@@ -77,8 +77,8 @@ class Expression:
 class Node:
     """A node of the plan or of the cluster.
 
-    `gpus` contains, for each GPU, the units that it offers by resource. Their sums are in `allocatable`. `numa`
-    contains the NUMA node of each GPU if the kubelet refuses pods whose units are on more NUMA nodes than
+    `gpus` contains, for each GPU, the number of units that it offers by resource. Their sums are in `allocatable`.
+    `numa` contains the NUMA node of each GPU if the kubelet refuses pods whose units are on more NUMA nodes than
     necessary; otherwise it is empty. With `single_numa`, the kubelet refuses all pods whose units are on several
     NUMA nodes. `planned` is true for a node of the stack's plan and false for a node of the cluster.
     """
@@ -104,9 +104,9 @@ class PodGroup:
     """A group of `count` equal pods of a team.
 
     `affinity` contains the terms of the required node affinity. A node must match at least one term; without
-    terms, every node matches. `scored` are the CPU and memory that the scheduler uses for scores. They exceed the
-    requests if containers request none. `admitted` is true for existing pods, which no quota can hold back. `kind`
-    is the kind of the object in the file, such as `Deployment`.
+    terms, every node matches. `scored` contains the CPU and memory that the scheduler uses for scores. They exceed
+    the requests if containers request none. `admitted` is true for existing pods, which no quota can reject.
+    `kind` is the kind of the object in the file, such as `Deployment`.
     """
 
     name: str
@@ -147,7 +147,7 @@ class PodGroup:
         )
 
     def disliked(self, node: Node) -> int:
-        """Return the number of `PreferNoSchedule` taints of a node that the pods do not tolerate."""
+        """Return the number of a node's `PreferNoSchedule` taints that the pods do not tolerate."""
         return sum(
             taint.effect == "PreferNoSchedule" and not any(one.tolerates(taint) for one in self.tolerations)
             for taint in node.taints
@@ -158,13 +158,13 @@ class PodGroup:
         return self.selects(node) and self.not_tolerated(node) is None
 
     def needs(self) -> dict[str, int]:
-        """Return the resources that one pod takes on a node, including one unit of the node's resource `pods`."""
+        """Return the resources that one pod uses on a node, including one unit of the node's resource `pods`."""
         return {**{name: amount for name, amount in self.requests.items() if amount}, PODS: 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningPod:
-    """A pod that holds its requests on a node. `node` is an index of `Scenario.nodes`.
+    """A running pod with its requests on a node. `node` is an index of `Scenario.nodes`.
 
     `controller` is the controller that would recreate the pod, such as `Deployment web`, or empty if there is
     none. `pinned` is the reason why the pod cannot be moved.
@@ -199,7 +199,7 @@ class Scenario:
 class Assignment:
     """Assignment of one pod of a group to a node.
 
-    `gpus` contains the index of a GPU for each unit. All fields are indices.
+    All fields are indices. `gpus` contains, for each unit that the pod requests, the index of its GPU.
     """
 
     group: int
@@ -209,9 +209,9 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lack:
-    """Resources that a node lacks for a pod. `free` and `total` are the amounts of the node.
+    """Resources that a node lacks for a pod. `free` and `total` are the node's free and total amounts.
 
-    `misaligned` is true if the node has enough, but on more NUMA nodes than its kubelet accepts.
+    `misaligned` is true if the node has enough units, but on more NUMA nodes than its kubelet accepts.
     """
 
     node: int
@@ -226,9 +226,9 @@ class Pending:
     """Pods of a group that stay pending. `group` is its index and `count` the number of pods.
 
     `cause` is `quota` if quota admission refuses the pods, `nodes` if labels or taints allow no node, or
-    `resources` if no node has enough free resources. `key` is the key of the quota. `lacks` contains the shortages
-    of the allowed nodes after the other pods of the group were placed. `unmatched` counts nodes whose labels do
-    not match. `untolerated` counts nodes by the taint that the pods do not tolerate.
+    `resources` if no node has enough free resources. `key` is the quota's key. `lacks` contains the shortages on
+    the allowed nodes after the other pods of the group were placed. `unmatched` is the number of nodes whose
+    labels do not match. `untolerated` contains the number of nodes by the taint that the pods do not tolerate.
     """
 
     group: int
@@ -245,7 +245,7 @@ def free_of(name: str, free: Amounts) -> int | None:
     """Return the free amount of a resource, or None if the node does not limit it.
 
     If a node does not report an extended resource, the amount is 0. A node does not limit other resources that it
-    does not report, for example the ephemeral storage of planned nodes.
+    does not report, such as the ephemeral storage of planned nodes.
     """
     found = free.get(name)
     return 0 if found is None and name not in _EVERY_NODE_HAS else found

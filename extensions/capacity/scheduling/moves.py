@@ -1,8 +1,8 @@
 """Moves of running pods that free whole GPUs for a pending pod, or free all GPUs of a node.
 
 The program does not move pods itself. It advises a move under three conditions: a controller would recreate the
-pod, no disruption budget prevents the eviction, and another node has room for the pod beside all running and
-placed pods.
+pod, no disruption budget prevents the eviction, and another node has room for the pod in addition to all running
+and placed pods.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ _MOST_MOVES: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """Index of a running pod in `Scenario.running`, and index of a node that the pod can move to."""
+    """A running pod, as an index of `Scenario.running`, and the node that it can move to, as an index of
+    `Scenario.nodes`.
+    """
 
     running: int
     target: int
@@ -32,7 +34,7 @@ class MovePlan:
     """Moves of pods from one node.
 
     If `purpose` is `pod`, a pending pod of `group` fits on the node after the moves. If it is `node`, all GPUs of
-    the node are free. `idle_before` and `idle_after` count the GPUs of the node that no pod uses.
+    the node are then free. `idle_before` and `idle_after` are the numbers of the node's GPUs that no pod uses.
     """
 
     purpose: Literal["pod", "node"]
@@ -44,7 +46,7 @@ class MovePlan:
 
 
 def plan_moves(scenario: Scenario, placement: Placement) -> tuple[MovePlan, ...]:
-    """Return plans of moves. Each plan assumes that the plans before it were carried out.
+    """Return plans of moves. Each plan assumes that the previous plans were carried out.
 
     The result is empty if no running pod can be moved.
     """
@@ -116,7 +118,7 @@ class _Board:
                 break
         else:
             return None
-        # A pod that was chosen early may not have to leave after all.
+        # A pod that was chosen early may turn out to be able to stay.
         for one in tuple(leaving):
             trial.take(self._scenario.running[one].pod)
             if trial.fits(group.needs()):
@@ -127,7 +129,8 @@ class _Board:
         return None if moves is None else (moves, node)
 
     def _relocated(self, pods: Sequence[int], node: int, *, only_used: bool) -> list[Move] | None:
-        """Return moves of pods to other nodes, the largest pod first, or None if a pod fits on no other node.
+        """Return moves of pods to other nodes, the largest pod first, or None if a pod does not fit on any other
+        node.
 
         Each pod moves to the node with the fewest free GPUs on which it fits. With `only_used`, nodes whose GPUs
         are all idle are not considered.

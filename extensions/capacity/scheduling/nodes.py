@@ -55,7 +55,7 @@ def planned_node(pool: PoolPlan, catalog: Catalog, name: str) -> Node:
 
 
 def daemonsets_text(plan: EnvironmentPlan) -> str:
-    """Return a text about the resources that are reserved for DaemonSets on the nodes."""
+    """Describe the resources that are reserved for DaemonSets on the nodes."""
     pools = [pool.daemonsets for pool in plan.pools]
     if all(daemonsets == (AGENT,) for daemonsets in pools):
         return (

@@ -1,4 +1,4 @@
-"""Profiles of kube-scheduler: the default profile, and a profile that packs pods with GPUs.
+"""kube-scheduler profiles: the default profile, and a profile that packs pods with GPUs.
 
 The default profile spreads pods, so that soon no node has eight free GPUs. It does not consider GPUs, so that pods
 may take all CPU of a node whose GPUs are still free. The profile `gpu-packed` prefers the node whose CPU, memory

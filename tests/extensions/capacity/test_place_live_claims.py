@@ -47,7 +47,7 @@ def pending(claims: list[dict[str, str]], statuses: list[dict[str, str]]) -> dic
         (
             [{"name": "gpu", "resourceClaimTemplateName": "bigg"}],
             [],
-            "its claim from template bigg was not created: the template or quota is missing",
+            "its claim from template bigg was not created, because the template or quota is missing",
         ),
         ([{"name": "gpu", "resourceClaimName": "lost"}], [], "its claim lost does not exist"),
     ],
