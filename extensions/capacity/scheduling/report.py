@@ -1,4 +1,6 @@
-"""Report of `gpu-platform place`: placement, reasons, advice, fragmentation before and after, and moves."""
+"""The report that `gpu-platform place` prints: placement, reasons, advice, fragmentation before and after, and
+moves.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,14 @@ _PROFILES: Final[tuple[ProfileName, ...]] = ("default", "most-allocated", "packe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingGroup:
-    """Pending pods of a group, the reasons, and the changes that help. `advice` is empty if no change helps."""
+    """Pending pods of a group, why they are pending, and which changes help. `advice` is empty if no change helps."""
 
     group: int
     pending: tuple[Pending, ...]
     reasons: tuple[Reason, ...]
     advice: tuple[Advice, ...]
     advised: bool
-    """False if the trials for all advice were used up before this group."""
+    """False if no trials were left when this group's turn came."""
 
     @property
     def count(self) -> int:
@@ -35,7 +37,7 @@ class PendingGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementReport:
-    """The whole report.
+    """All results of a placement.
 
     `fragmentation` contains the state before and after the placement, by pool. The empty name stands for all
     nodes.

@@ -1,4 +1,4 @@
-"""Placement of pods as kube-scheduler does it: quota admission in the order of the file, then pods by priority.
+"""Places pods as kube-scheduler does: quota admission in the order of the file, then pods by priority.
 
 Each pod gets the node with the best score of a profile (`NodeState.score`). If nodes have equal scores, the first
 node is chosen; kube-scheduler would choose a random one. Preemption is not simulated. It is not needed for a list
@@ -20,7 +20,7 @@ from extensions.capacity.scheduling.state import NodeState
 class Placement:
     """Result of a placement.
 
-    `before` and `states` are the nodes before and after. `running_gpus` are the GPUs of the pods that already run.
+    `before` and `states` are the nodes before and after. `running_gpus` contains the GPUs of each running pod.
     """
 
     assignments: tuple[Assignment, ...]
@@ -35,7 +35,7 @@ class Placement:
 
 
 def place(scenario: Scenario) -> Placement:
-    """Return where the pods are placed and which pods stay pending, with the scenario's profile."""
+    """Place the pods with the scenario's profile. Return the assigned nodes, and the pods that stay pending."""
     states, running_gpus = start(scenario)
     admitted, pending = admit(scenario)
     assignments: list[Assignment] = []
@@ -66,7 +66,7 @@ def in_order(groups: Sequence[PodGroup]) -> list[int]:
 
 
 def admit(scenario: Scenario) -> tuple[list[int], list[Pending]]:
-    """Return how many pods of each group the quotas admit, and the pods that they hold back."""
+    """Return how many pods of each group the quotas admit, and the pods that the quotas reject."""
     left = {team: dict(quota) for team, quota in scenario.quotas.items()}
     admitted: list[int] = []
     held: list[Pending] = []
@@ -78,7 +78,8 @@ def admit(scenario: Scenario) -> tuple[list[int], list[Pending]]:
         needs = group.needs()
         limited = {key: quota_resource(key) or "" for key in quota}
         taken = {key: needs[name] for key, name in limited.items() if name in needs}
-        # Number of pods that each key admits. The tightest key decides.
+        # Number of pods that each quota key admits.
+        # The smallest number applies.
         most = {key: max(0, quota[key] // amount) for key, amount in taken.items()}
         tightest = min(most, key=lambda key: most[key], default="")
         count = min((group.count, *most.values()))

@@ -26,14 +26,14 @@ class NodeState:
         self._scored: dict[str, int] = {CPU: 0, MEMORY: 0}
 
     def copy(self) -> NodeState:
-        """Return a copy for a trial."""
+        """Return a copy on which changes can be tried."""
         found = NodeState(self.index, self.node)
         found.free, found.gpus = dict(self.free), [dict(gpu) for gpu in self.gpus]
         found._scored = dict(self._scored)
         return found
 
     def fits(self, needs: Amounts) -> bool:
-        """Return whether the node has room for a pod with these needs, next to its current pods."""
+        """Return whether the node has room for a pod with these requests, in addition to its current pods."""
         for name, amount in needs.items():
             free = free_of(name, self.free)
             if free is not None and free < amount:
@@ -41,7 +41,7 @@ class NodeState:
         return not self._misaligned(needs)
 
     def lack(self, needs: Amounts) -> Lack:
-        """Return the resources that the node lacks for these needs."""
+        """Return the resources that the node lacks for these requests."""
         short = [
             name
             for name, amount in needs.items()
@@ -95,7 +95,7 @@ class NodeState:
             self._scored[name] -= group.scored.get(name, group.requests.get(name, 0))
 
     def score(self, group: PodGroup, disliked: int, most_disliked: int, profile: ProfileName = "default") -> int:
-        """Return the score of a node for a pod that fits, with a profile of kube-scheduler.
+        """Return a node's score for a pod that fits, with a kube-scheduler profile.
 
         The default profile uses NodeResourcesFit with LeastAllocated, NodeResourcesBalancedAllocation and
         TaintToleration. Source: kubernetes v1.36.3, pkg/scheduler/framework/plugins/noderesources
@@ -191,7 +191,9 @@ class NodeState:
         return min(offering, key=lambda index: used[index]) if offering else None
 
     def _evenness(self, requests: Amounts, resources: Sequence[str]) -> int:
-        """Return the score of NodeResourcesBalancedAllocation: how much a pod balances the node's usage."""
+        """Return the score of NodeResourcesBalancedAllocation: how much more evenly the node's resources are used
+        with a pod.
+        """
         after, before = self._balance(requests, resources), self._balance({}, resources)
         return _MOST // 2 + (_MOST // 2 + after - before) // 2
 

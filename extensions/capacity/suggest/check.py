@@ -1,4 +1,4 @@
-"""Checks a workloads file beyond its schema, and checks that each workload fits on an allowed machine."""
+"""Checks a workloads file beyond its schema, and checks that each workload fits on an allowed machine type."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Priced = tuple[MachineType, float]
 
 
 def check_demands(demands: Demands, catalog: Catalog, problems: Problems) -> None:
-    """Report unknown and repeated names, and workloads that request shares of compute on several GPUs."""
+    """Report unknown and repeated names, and workloads that request both several GPUs and a share of compute."""
     check_unique("workload", [(f"workloads[{i}]", one.name) for i, one in enumerate(demands.workloads)], problems)
     machines = catalog.machine_types
     families = {
@@ -76,7 +76,7 @@ def _check_reservations(demands: Demands, catalog: Catalog, problems: Problems) 
             here.at("reservation").add(
                 f"{one.reservation!r} again",
                 f"each reservation once (it is in reservations[{first[one.reservation]}])",
-                "write the sum of the machines in one entry",
+                "merge the entries, and add up their counts",
             )
         machine = catalog.machine_types.get(one.machine_type)
         if machine is None:
@@ -124,7 +124,7 @@ def check_possible(
     catalog: Catalog,
     problems: Problems,
 ) -> None:
-    """Report each demand whose pods fit on no allowed machine, with the limits of the machines."""
+    """Report each demand whose pods do not fit on any allowed machine, with the limits of the machines."""
     unpriced = f"; left out because the price is unknown: {', '.join(left_out)}" if left_out else ""
     for index, request in enumerate(requests):
         if any(request.fits_machine(machine, catalog.gpu_of(machine)) for machine, _ in machines):

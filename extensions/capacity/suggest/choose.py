@@ -1,4 +1,4 @@
-"""Search for the cheapest mix of pools for all demands, with a lower bound.
+"""Searches for the cheapest mix of pools for all demands, with a lower bound on its cost.
 
 For each pool, a placement of all its pods proves that they fit.
 """
@@ -49,8 +49,8 @@ class Mix:
     """Pools for all demands.
 
     `bound` is a lower bound on the cost of any mix of the options, in USD/h. `timed_out` is true if the search
-    ended early. `cheapest` contains the cheapest pools found if `pools` are fewer pools that cost slightly more;
-    otherwise it is empty.
+    ended early. If `pools` is a mix of fewer pools that costs slightly more, `cheapest` contains the cheapest
+    pools found; otherwise it is empty.
     """
 
     pools: tuple[ChosenPool, ...]
@@ -73,11 +73,11 @@ class Mix:
 def cheapest_mix(
     requests: Sequence[PodRequest], options: Sequence[Option], *, seconds: float = 20.0, within: float = 0.0
 ) -> Mix | None:
-    """Return the cheapest mix found within about `seconds`, or None if a demand fits no option.
+    """Return the cheapest mix found within about `seconds`, or None if a demand does not fit any option.
 
     OR-tools CP-SAT chooses by the total resources of a pool's nodes. The planner's proof then assigns every pod to
-    a node. If there are too few nodes, the model excludes this choice and chooses again. When the time is over,
-    the best mix so far is returned. In the worst case, it contains a separate pool of the cheapest nodes for each
+    a node. If there are too few nodes, the model excludes this choice and chooses again. At the time limit, the
+    best mix so far is returned. In the worst case, it contains a separate pool of the cheapest nodes for each
     demand. A mix of fewer pools is preferred if it costs at most the fraction `within` more.
     """
     if unfit(requests, options):
@@ -163,12 +163,12 @@ def plain_mix(requests: Sequence[PodRequest], options: Sequence[Option]) -> tupl
 
 
 def _pods_on_node(option: Option, slot: str, request: PodRequest) -> int:
-    """Return how many pods of a demand fit into the slots of one kind on a node."""
+    """Return how many pods of a demand fit on a node if they use only slots of one kind."""
     return min(option.slots[slot] // request.gpus, _pods_by_resources(option, request))
 
 
 def all_pods_on_node(option: Option, request: PodRequest) -> int:
-    """Return how many pods of a demand fit into all slots of a node."""
+    """Return how many pods of a demand fit on a node if they may use all slots."""
     fitting = set(option.slots_for(request))
     if option.menu:
         most = max(sum(count for name, count in layout if name in fitting) for layout in option.menu)
@@ -186,14 +186,14 @@ def _pods_by_resources(option: Option, request: PodRequest) -> int:
 
 
 def _grown(pool: ChosenPool, requests: Sequence[PodRequest]) -> ChosenPool:
-    """Return the pool with the additional nodes that its pods need."""
+    """Return the pool with as many additional nodes as its pods need."""
     while prove_pool(pool, requests).verdict != "placed":
         pool = ChosenPool(pool.option, pool.nodes + 1, pool.pods)
     return pool
 
 
 def _is_there(pools: Sequence[ChosenPool]) -> bool:
-    """Return whether each reservation has enough machines for all pools that use it."""
+    """Return whether each reservation has enough machines for all pools that use the reservation."""
     taken: dict[Reservation, int] = {}
     for pool in pools:
         if pool.option.reservation is not None:
@@ -202,7 +202,7 @@ def _is_there(pools: Sequence[ChosenPool]) -> bool:
 
 
 def _tight(pool: ChosenPool, requests: Sequence[PodRequest]) -> ChosenPool:
-    """Reduce the replicas of a GPU to the number that the pods need, so that each replica gets a larger part."""
+    """Reduce the number of replicas per GPU to what the pods need, so that each replica gets a larger share."""
     if pool.option.mode not in ("mps", "time-slicing"):
         return pool
     pods, gpus = sum(pool.pods.values()), pool.nodes * pool.option.machine.gpu_count
@@ -257,7 +257,9 @@ def prove_pool(pool: ChosenPool, requests: Sequence[PodRequest]) -> Proof:
 
 
 class _Model:
-    """Solver model that counts the nodes of each option, and the pods of each demand in each kind of slot."""
+    """Solver model whose variables are the number of nodes of each option, and of each demand's pods by kind of
+    slot.
+    """
 
     def __init__(self, requests: Sequence[PodRequest], options: Sequence[Option]) -> None:
         # The import takes half a second, and only this class needs it.
@@ -270,7 +272,7 @@ class _Model:
         self._options = [option for option in options if any(option.slots_for(request) for request in requests)]
         self._pods: list[dict[tuple[int, str], Any]] = []
         self._nodes: list[Any] = []
-        # For each option with a menu of layouts, the number of GPUs of a node with each layout.
+        # For each option with a menu of layouts: how many GPUs of a node have each layout.
         self._chosen: dict[int, list[Any]] = {}
         self._index = {option: index for index, option in enumerate(self._options)}
         placed: list[list[Any]] = [[] for _ in requests]
@@ -296,7 +298,7 @@ class _Model:
         )
 
     def _share_in_one_domain(self) -> None:
-        """Allow replicas for only one trust domain.
+        """Allow only one trust domain to share GPUs by replicas.
 
         A quota of shares is valid on every pool that offers shares. The rule sharing-across-tenants refuses such
         quotas for teams that do not trust each other.
@@ -317,9 +319,7 @@ class _Model:
             self._model.add(sum(nodes) <= reservation.count)
 
     def _limit(self, option: Option, pods: Mapping[tuple[int, str], Any], nodes: Any) -> None:  # noqa: ANN401
-        """Limit all pods by the nodes' total resources, and each demand's pods by the number that fits on each
-        node.
-        """
+        """Limit all pods by the nodes' total resources, and each demand's pods by the number that fits on a node."""
         requests, resources = self._requests, option.allocatable
         there = {slot: nodes * count for slot, count in option.slots.items()}
         if option.menu:
@@ -393,8 +393,8 @@ class _Model:
     def solve(self, seconds: float) -> tuple[list[ChosenPool], float] | None:
         """Return the cheapest mix and a lower bound on its cost, or None if no mix was found in time.
 
-        Among mixes with the same cost, the simplest one is returned. Afterwards, `timed_out` is true if a cheaper
-        mix may exist.
+        If several mixes have the same cost, the simplest one is returned. Afterwards, `timed_out` is true if a
+        cheaper mix may exist.
         """
         self._model.clear_hints()
         self._model.minimize(self._cost)
@@ -425,7 +425,7 @@ class _Model:
     def simplest(self, best: Sequence[ChosenPool], within: float, deadline: float) -> list[ChosenPool] | None:
         """Return a mix of fewer pools that costs at most the fraction `within` more than `best`, or None.
 
-        The mix has the fewest possible pools. It is the cheapest of these mixes that is found before `deadline`.
+        The mix has the fewest possible pools. It is the cheapest of these mixes that was found before `deadline`.
         """
         budget = floor(_cost(best) * (1 + within) * _MONEY)
         for pools in range(1, len(best)):

@@ -1,4 +1,4 @@
-"""Workloads file of `gpu-platform capacity suggest`: the pods to run, and the machine types to choose from."""
+"""Schema of the workloads file of `capacity suggest`: the pods to run, and the machine types to choose from."""
 
 from __future__ import annotations
 
@@ -118,5 +118,5 @@ def _adapter() -> TypeAdapter[Demands]:
 
 
 def read_demands(path: Path) -> Demands:
-    """Read a workloads file. Raises BadInput with every problem and its place in the file."""
+    """Read a workloads file. Raises BadInput, which lists every problem with its place in the file."""
     return parse_document(read_yaml_file(path), str(path), _adapter())

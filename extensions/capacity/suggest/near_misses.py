@@ -1,4 +1,4 @@
-"""Search for small cuts to a request that make the pools much cheaper, such as 95 CPUs instead of 96."""
+"""Searches for small reductions of a request that make the pools much cheaper, such as 95 CPUs instead of 96."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from gpu_platform.catalog import Catalog
 Field = Literal["cpu", "memory", "gpu_memory"]
 
 MOST_CUT: Final = 0.1
-"""Maximum share of a request that may be cut in a near miss."""
+"""Largest fraction by which a request may be reduced. Larger reductions are not reported as near misses."""
 LEAST_SAVING: Final = 0.05
-"""Minimum share of the price of all pools that a cut must save to be reported."""
+"""Smallest fraction of the total price that a reduction must save to be reported."""
 _TRIED = 4
 _CORE, _GIB = 1000, 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NearMiss:
-    """A small cut to a workload's request that saves money.
+    """A small reduction of a workload's request that saves money.
 
     If `field` of the workload had `value` instead of `declared`, all pools would cost `usd_per_hour`. Values are
     in millicores for `cpu`, otherwise in MiB.
@@ -45,10 +45,11 @@ def near_misses(
     seconds: float,
     reservations: Sequence[Reservation] = (),
 ) -> tuple[NearMiss, ...]:
-    """Return the best near miss of each workload and field, with the largest saving first.
+    """Return the best near miss for each workload and field, with the largest saving first.
 
-    `machines` are the machines of the chosen vendor, and `usd_per_hour` is the cost of the mix found. The cuts
-    that save most for their workload are then tried with all workloads, each for `seconds`.
+    `machines` contains the machines of the chosen vendor, and `usd_per_hour` is the cost of the mix found. Each
+    reduction is first tried with its workload alone. Those that save most are then tried with all workloads, each
+    for `seconds`.
     """
     tried: list[tuple[float, int, Field, int, PodRequest]] = []
     for number, request in enumerate(requests):
@@ -86,7 +87,7 @@ def _alone(request: PodRequest, machines: Sequence[Priced], catalog: Catalog) ->
 
 
 def _cuts(request: PodRequest, machines: Sequence[Priced], catalog: Catalog) -> Iterator[tuple[Field, int]]:
-    """Yield the values of each field that would let a node, GPU or MIG instance hold one more pod."""
+    """Yield each field with the values that would let a node, GPU or MIG instance hold one more pod."""
     nodes = {free_of_machine(machine, request.kind) for machine, _ in machines}
     gpus = {gpu.model: gpu for gpu in (catalog.gpu_of(machine) for machine, _ in machines)}
     pod = request.pod
@@ -100,9 +101,9 @@ def _cuts(request: PodRequest, machines: Sequence[Priced], catalog: Catalog) -> 
 
 
 def _within(field: Field, declared: int, there: int, round_to: int) -> Iterator[tuple[Field, int]]:
-    """Yield the largest value below `declared` that lets one more pod fit, if the cut is small.
+    """Yield the largest value below `declared` that lets one more pod fit, if the reduction is small.
 
-    The value is rounded down if the cut is still small after that.
+    The value is rounded down if the reduction remains small.
     """
     if not declared:
         return

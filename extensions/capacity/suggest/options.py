@@ -35,7 +35,7 @@ MOST_REPLICAS: Final[Mapping[Mode, int]] = {"mps": 8, "time-slicing": 4}
 """Maximum number of replicas of one GPU that the rule sharing-replicas-bounded allows by default."""
 _EPSILON = 1e-9
 Layout = tuple[tuple[str, int], ...]
-"""MIG profiles on one GPU, each with its number of instances."""
+"""The MIG profiles on one GPU, each with its number of instances."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,13 +62,13 @@ class PodRequest:
 
     @property
     def shares_by(self) -> Mode | None:
-        """Mode that lets a pod share a GPU with other pods of its trust domain, or None if it cannot share."""
+        """Mode in which a pod can share a GPU with other pods of its trust domain, or None if it cannot share."""
         if self.gpus > 1 or self.nvlink or self.rdma or self.kind == "training":
             return None
         return "time-slicing" if self.kind == "development" and not self.latency else "mps"
 
     def fits_machine(self, machine: MachineType, gpu: Gpu) -> bool:
-        """Return whether one pod fits one machine with whole GPUs."""
+        """Return whether one pod fits on a machine if it uses whole GPUs."""
         resources = free_of_machine(machine, self.kind)
         return (
             self.model in (None, gpu.model)
@@ -103,7 +103,7 @@ def free_of_machine(machine: MachineType, kind: str) -> NodeResources:
 
 
 def request_of(demand: WorkloadDemand, catalog: Catalog) -> PodRequest:
-    """Return the numeric form of a demand. Its `measured_on` must be a GPU model of the catalogue."""
+    """Return the numeric form of a demand. Its `measured_on` must be a GPU model in the catalogue."""
     measured = catalog.find_gpu(demand.measured_on) if demand.measured_on is not None else None
     return PodRequest(
         name=demand.name,
@@ -187,7 +187,7 @@ class Option:
 
     @property
     def numa(self) -> NumaNodes | None:
-        """NUMA nodes that the kubelet aligns pods with, or None. Kubelets align pods only in training pools of a
+        """NUMA nodes to which the kubelet aligns pods, or None. Kubelets align pods only in training pools in a
         cloud.
         """
         aligned = self.kind == "training" and self.machine.gpu_count > 1 and vendor_of(self.machine).is_cloud
@@ -199,7 +199,7 @@ class Option:
         return free.free_of_machine(self.machine).pods
 
     def slots_for(self, request: PodRequest) -> tuple[str, ...]:
-        """Return the kinds of slots that a pod can use, one slot for each of its GPUs."""
+        """Return the kinds of slots that a pod can use. A pod needs one slot for each of its GPUs."""
         if request.kind != self.kind or not request.fits_machine(self.machine, self.gpu):
             return ()
         match self.mode:
@@ -218,7 +218,9 @@ def options_for(
     catalog: Catalog,
     reservations: Sequence[Reservation] = (),
 ) -> tuple[Option, ...]:
-    """Return all useful options. `machines` can be bought at their price in USD/h. `reservations` come first."""
+    """Return all useful options: first those on `reservations`, then those on `machines`, which are bought at
+    their price in USD/h.
+    """
     reserved = [
         replace(option, reservation=one)
         for one in reservations
@@ -254,7 +256,7 @@ def _options_of(
 def _undominated(
     machines: Sequence[tuple[MachineType, float]], *, rdma: bool
 ) -> Iterator[tuple[MachineType, float]]:
-    """Yield the machines, except machines that cost at least as much as an equal or better machine with the same
+    """Yield the machines, except those that cost at least as much as an equal or better machine with the same
     GPUs.
     """
     for index, (machine, price) in enumerate(machines):
@@ -272,7 +274,7 @@ def _undominated(
 
 
 def _layouts(requests: Sequence[PodRequest], gpu: Gpu) -> list[Layout]:
-    """Return the MIG layouts of profiles that a demand can use, without layouts that another layout contains."""
+    """Return the MIG layouts of all profiles that a demand can use, without layouts that another layout contains."""
     if gpu.mig is None:
         return []
     plain = {profile.name for profile in gpu.mig.profiles if not {"+", "-"} & set(profile.name)}
@@ -282,7 +284,7 @@ def _layouts(requests: Sequence[PodRequest], gpu: Gpu) -> list[Layout]:
 
 @cache
 def _largest(mig: Mig, useful: frozenset[str]) -> tuple[Layout, ...]:
-    """Return the MIG layouts of the `useful` profiles that no other layout contains. The result is cached."""
+    """Return the MIG layouts of the `useful` profiles, without layouts that another layout contains. Cached."""
     layouts = {
         tuple((name, count) for name, count in layout if name in useful) for layout in largest_multisets(mig)
     } - {()}
@@ -296,7 +298,7 @@ def _within(layout: Layout, other: Mapping[str, int]) -> bool:
 
 
 def _shares(requests: Sequence[PodRequest], gpu: Gpu) -> list[tuple[str, Mode, int]]:
-    """Return the trust domain, mode and replicas of each way to share one GPU."""
+    """Return all ways to share one GPU, each as a tuple: trust domain, mode and number of replicas."""
     return list(
         dict.fromkeys(
             (request.domain, mode, replicas)

@@ -1,4 +1,4 @@
-"""Reasons for a chosen pool as text."""
+"""Explains in sentences why a pool was chosen."""
 
 from __future__ import annotations
 

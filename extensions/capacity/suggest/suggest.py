@@ -1,4 +1,4 @@
-"""Suggestion of machine types, sharing modes and node counts for workloads, with reasons and alternatives."""
+"""Suggests machine types, sharing modes and node counts for workloads, with reasons and alternatives."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gpu_platform.catalog.models import VendorName
 
 TRUST_DOMAIN_TAINT = "trust-domain"
 SIMPLER: Final = 0.01
-"""Maximum additional cost of a mix of fewer pools, as a share of the cheapest price."""
+"""Maximum additional cost of a mix of fewer pools, as a fraction of the lowest cost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +77,12 @@ class OtherVendor:
 class Suggestion:
     """Pools that hold all workloads.
 
-    `bound` is a lower bound on the cost of any mix, in USD/h. `cheapest` is the cheapest mix found if `pools` are
-    fewer pools that cost slightly more; `optimal` then refers to `cheapest`. `timed_out` is true if the search
-    ended early; a cheaper mix that costs at least `bound` may then exist. `left_out` are machine types whose price
-    is unknown. `unused` counts the machines of each reservation that no pool uses. `region` is the region of the
-    list prices, or None if the vendor has none. `dates` are the dates of these list prices.
+    `bound` is a lower bound on the cost of any mix, in USD/h. If `pools` is a mix of fewer pools that costs
+    slightly more, `cheapest` is the cheapest mix found, and `optimal` refers to it. `timed_out` is true if the
+    search ended early; a cheaper mix that costs at least `bound` may then exist. `left_out` contains the machine
+    types whose price is unknown. `unused` contains the number of machines in each reservation that no pool uses.
+    `region` is the region of the list prices, or None if the vendor has none. `dates` contains the dates of these
+    list prices.
     """
 
     vendor: VendorName
@@ -102,7 +103,7 @@ class Suggestion:
 def suggest(demands: Demands, source: str, catalog: Catalog, *, seconds: float = 20.0) -> Suggestion:
     """Return the cheapest pools for the workloads. `source` is the name of the file in messages.
 
-    Raises BadInput with every problem.
+    Raises BadInput, which lists every problem.
     """
     problems = Problems()
     check_demands(demands, catalog, problems)
@@ -196,7 +197,7 @@ def _unused(mix: Mix, reservations: Sequence[Reservation]) -> Mapping[str, int]:
 
 
 def _machines(demands: Demands, catalog: Catalog) -> tuple[list[Priced], tuple[str, ...]]:
-    """Return the machines that may be chosen with their price, and the machines without a known price.
+    """Return the machines that may be chosen with their prices, and the names of machines without a known price.
 
     If the region belongs to one vendor, another vendor's machines are chosen only with a price in the workloads
     file. The same applies to machines that are not sold with the file's `capacity`.
@@ -238,7 +239,7 @@ def _vendor_of_region(region: str | None, catalog: Catalog) -> VendorName | None
 
 
 def _dates(demands: Demands, vendor: VendorName, machines: Sequence[Priced], catalog: Catalog) -> tuple[str, ...]:
-    """Return the dates of the list prices of a vendor's machines."""
+    """Return the dates of the list prices for a vendor's machines."""
     region = region_of_prices(demands, vendor)
     listed = [
         catalog.price(machine, region)
@@ -318,7 +319,7 @@ def _pool(chosen: ChosenPool, names: set[str], *, several_domains: bool) -> Mapp
 
 
 def _layout(option: Option) -> Mapping[str, Any]:
-    """Return the MIG layout in stack file form, for all GPUs of a node or by GPU."""
+    """Return the MIG layout in stack file form: one layout for all GPUs of a node, or a layout for each GPU."""
     if len(option.layouts) == 1:
         return {"layout": dict(option.layouts[0])}
     devices: dict[Layout, list[int]] = {}

@@ -1,8 +1,7 @@
 """Training throughput of a pool per USD, and the machine type with the highest throughput per USD.
 
 The cheapest pool that holds a training job is often slow, so that the job pays for more hours. Throughput is the
-dense bfloat16 figure of the data sheet (`tensor_tflops` in the catalogue). Programs reach only part of this
-throughput.
+data sheet's dense bfloat16 figure (`tensor_tflops` in the catalogue). Programs reach only part of this throughput.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from extensions.capacity.suggest.options import Option, PodRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MostWork:
-    """The machine type with the highest throughput per USD, and the cost of such machines for the same pods."""
+    """The machine type with the highest throughput per USD, and what such machines cost for the same pods."""
 
     machine_type: str
     nodes: int
@@ -26,7 +25,7 @@ class MostWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
-    """Dense bfloat16 throughput of a pool in TFLOP/s, and per USD/h.
+    """Dense bfloat16 throughput of a pool, in TFLOP/s and in TFLOP/s per USD/h.
 
     `most` is None if no machine type has a higher throughput per USD.
     """

@@ -1,4 +1,4 @@
-"""Readers of the job traces that `gpu-platform rehearse` replays."""
+"""Readers for the job traces that `gpu-platform rehearse` replays."""
 
 from extensions.capacity.trace_sources.read import read_trace
 

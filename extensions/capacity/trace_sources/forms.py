@@ -1,10 +1,10 @@
-"""Supported forms of traces: a simple table, and the forms of published traces.
+"""Supported trace formats: a simple table, and the formats of published traces.
 
 - table: columns that this project defines (docs/rehearse.md).
 - openb: alibaba/clusterdata, cluster-trace-gpu-v2023, openb_pod_list_*.csv. Times are in seconds. A pod without
   `scheduled_time` never ran.
-- helios: S-Lab-System-Group/HeliosData, cluster_log.csv. The form includes InternLM/AcmeTrace, trace_*.csv, which
-  has no `vc`, and HeliosArtifact, philly_trace.csv, whose jobs have a `jobname` and may lack a `job_id`.
+- helios: S-Lab-System-Group/HeliosData, cluster_log.csv. The format includes InternLM/AcmeTrace, trace_*.csv,
+  which has no `vc`, and HeliosArtifact, philly_trace.csv, whose jobs have a `jobname` and may lack a `job_id`.
 - philly: msr-fiddle/philly-traces, cluster_job_log (JSON). Only the attempts of a job list its GPUs. The duration
   of a job is the total duration of its attempts.
 
@@ -34,7 +34,7 @@ _MOST_GPUS: Final = 1_000_000
 
 
 def read_table(text: str, problems: TraceProblems) -> Trace | None:
-    """Read a CSV table of any known form. Return None if its columns match no form."""
+    """Read a CSV table in any known format. Return None if its columns match no format."""
     table = Table(text, problems)
     columns = set(table.columns)
     if {"gpu_milli", "creation_time"} <= columns:
@@ -178,7 +178,7 @@ def read_philly(document: object, problems: TraceProblems) -> Trace | None:
 def _philly_job(
     job: Mapping[str, Any], number: int, place: str, problems: TraceProblems
 ) -> TraceEntry | str | None:
-    """Return a job, or the reason why it is left out, or None after a problem."""
+    """Return the job, or the reason why it is left out, or None if it is invalid and a problem was recorded."""
     attempts = job.get("attempts")
     arrival = seconds_of(str(job.get("submitted_time")))
     if not isinstance(attempts, list):

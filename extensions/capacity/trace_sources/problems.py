@@ -1,4 +1,4 @@
-"""Problems of a trace. Only the first problems are kept; further problems are counted."""
+"""Problems found in a trace. The first few are kept; the rest are only counted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MOST: Final = 20
 
 
 class TraceProblems:
-    """Collects the first MOST problems and counts all further problems."""
+    """Collects the first MOST problems and counts all others."""
 
     def __init__(self) -> None:
         self._found: list[Problem] = []
