@@ -20,7 +20,7 @@ _PROFILES: Final[tuple[ProfileName, ...]] = ("default", "most-allocated", "packe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingGroup:
-    """Pending pods of a group, why they are pending, and which changes help. `advice` is empty if no change helps."""
+    """Pending pods of a group, why they are pending, and what changes help. `advice` is empty if none helps."""
 
     group: int
     pending: tuple[Pending, ...]

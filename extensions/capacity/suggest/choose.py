@@ -319,7 +319,7 @@ class _Model:
             self._model.add(sum(nodes) <= reservation.count)
 
     def _limit(self, option: Option, pods: Mapping[tuple[int, str], Any], nodes: Any) -> None:  # noqa: ANN401
-        """Limit all pods by the nodes' total resources, and each demand's pods by the number that fits on a node."""
+        """Limit all pods by the nodes' total resources, and each demand's pods by how many fit on a node."""
         requests, resources = self._requests, option.allocatable
         there = {slot: nodes * count for slot, count in option.slots.items()}
         if option.menu:

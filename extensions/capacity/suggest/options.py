@@ -274,7 +274,7 @@ def _undominated(
 
 
 def _layouts(requests: Sequence[PodRequest], gpu: Gpu) -> list[Layout]:
-    """Return the MIG layouts of all profiles that a demand can use, without layouts that another layout contains."""
+    """Return the MIG layouts of profiles that some demand can use, without those that another layout contains."""
     if gpu.mig is None:
         return []
     plain = {profile.name for profile in gpu.mig.profiles if not {"+", "-"} & set(profile.name)}

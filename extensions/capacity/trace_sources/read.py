@@ -1,4 +1,4 @@
-"""Reader for a trace of jobs. It detects which of the known forms the file has."""
+"""Reads a trace of jobs, and detects its format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WHOLE: Final = "the whole file"
 
 
 def read_trace(path: Path) -> Trace:
-    """Read a trace. Raises BadInput with the problems and their places, but only the first if there are many."""
+    """Read a trace. Raises BadInput, which lists the first problems with their places."""
     problems = TraceProblems()
     text = _text(path)
     trace: Trace | None = None

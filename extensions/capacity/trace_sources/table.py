@@ -30,7 +30,7 @@ class Row:
         return f"row {self.number}, column {column}"
 
     def add(self, column: str, allowed: str, fix: str = "") -> None:
-        """Report a wrong cell."""
+        """Report an invalid cell."""
         self._problems.add(self.place(column), repr(self.text(column)) or "nothing", allowed, fix)
 
     def number_at_least(self, column: str, least: float, *, unit: str, whole: bool = False) -> float | None:
@@ -47,7 +47,7 @@ class Row:
         return value
 
     def time(self, column: str) -> float | None:
-        """Return a time in seconds, or None after a problem.
+        """Return a time in seconds, or None if the cell is invalid and a problem was recorded.
 
         The cell contains a number of seconds, or a date with a time. Without a time zone, the time is in UTC.
         """
@@ -64,7 +64,7 @@ class Row:
         return value
 
     def seconds(self, column: str) -> float | None:
-        """Return a duration in seconds, or None after a problem.
+        """Return a duration in seconds, or None if the cell is invalid and a problem was recorded.
 
         The cell contains a number of seconds, or a duration such as 1h30m.
         """
@@ -82,7 +82,7 @@ class Row:
         return value
 
     def amount(self, column: str, factor: int) -> int | None:
-        """Return a Kubernetes quantity times `factor`, rounded up, or None if the cell is empty or wrong."""
+        """Return a Kubernetes quantity times `factor`, rounded up, or None if the cell is empty or invalid."""
         text = self.text(column)
         if not text:
             return None

@@ -1,4 +1,6 @@
-"""Report on the CNCF's Kubernetes AI Conformance of a stack: what meets each requirement, and what is missing."""
+"""Reports how a stack meets the CNCF's Kubernetes AI Conformance: evidence for each requirement, or what is
+missing.
+"""
 
 from extensions.reports.conformance.answers import Answer, Status, answers
 from extensions.reports.conformance.document import as_json, product_file

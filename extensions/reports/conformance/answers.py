@@ -1,7 +1,7 @@
-"""Comparison of a plan with the requirements of the CNCF's Kubernetes AI Conformance.
+"""Compares a plan with the requirements of the CNCF's Kubernetes AI Conformance.
 
 Each answer contains the evidence and what is missing. The requirements are in catalog/facts/ai_conformance.yaml.
-An answer covers only what this program configures, not what the cloud or the owner of the cluster adds.
+An answer covers only what this program configures, not what the cloud or the cluster's owner adds.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class LiveObject:
 class Answer:
     """The answer to one requirement.
 
-    `by` lists the parts of the plan that meet it. `missing` is what is missing, with the change to the stack file.
-    `objects` are the objects that prove it on the cluster. `observed` contains their state if the cluster was
-    read.
+    `by` lists the parts of the plan that meet the requirement. `missing` describes what is missing, and how to
+    change the stack file. `objects` are the cluster objects that prove the answer. `observed` contains their state
+    if the cluster was read.
     """
 
     requirement: ConformanceRequirement
@@ -222,7 +222,7 @@ def _node_scaling(plan: EnvironmentPlan) -> _Finding:
 
 
 def _scrapes(plan: EnvironmentPlan) -> bool:
-    """Return whether a Prometheus collects GPU metrics that an autoscaler can query."""
+    """Return whether Prometheus collects GPU metrics, so that an autoscaler can query them."""
     monitoring = plan.monitoring
     scraped = monitoring is not None and (monitoring.service_monitor or monitoring.pod_monitoring)
     return scraped or (monitoring is not None and plan.addons.has("prometheus"))
@@ -258,7 +258,7 @@ def _gpu_metrics(plan: EnvironmentPlan) -> _Finding:
 
 
 def _agent_metrics(plan: EnvironmentPlan) -> _Finding:
-    """Return whether the node agents export GPU metrics, if the program installs no exporter."""
+    """Return the finding for a plan without an exporter: whether the node agents export GPU metrics instead."""
     if plan.validation.metrics is None:
         return _Finding(
             Status.PARTIAL,

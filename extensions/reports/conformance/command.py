@@ -1,4 +1,4 @@
-"""`gpu-platform conformance`: reports on the CNCF's Kubernetes AI Conformance of a stack."""
+"""`gpu-platform conformance`: reports how a stack meets the CNCF's Kubernetes AI Conformance."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STYLES: Final = {
 
 
 def show_conformance(stack: str, *, output: Literal["text", "json", "product"], live: bool) -> ExitCode:
-    """Print the answers. A MUST requirement that is not met is a finding. With `live`, also check the cluster.
+    """Print the answers. With `live`, also check the cluster. Returns a finding if a MUST requirement is not met.
 
     Raises BadInput for a team's stack. Raises UnknownOutcome if the cluster does not answer.
     """

@@ -1,4 +1,4 @@
-"""Check of the answers against a live cluster: whether the objects exist and their conditions are True."""
+"""Checks the answers against a live cluster: whether the objects exist and their conditions are True."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Reader(Protocol):
 def observe(found: Sequence[Answer], client: Reader) -> tuple[Answer, ...]:
     """Return the answers with evidence from the cluster.
 
-    Without evidence, an answer is at most partially implemented.
+    If evidence is missing, the status is at most partially implemented.
     """
     return tuple(_observe(answer, client) for answer in found)
 

@@ -17,7 +17,9 @@ _MOST_ROWS: Final = 50
 def dashboards_page(
     boards: Sequence[BoardData], source: str, chosen: Mapping[str, Sequence[str]], period: Period
 ) -> str:
-    """Return the page. `source` is the address of the Prometheus, and `chosen` the values by variable."""
+    """Return the page. `source` is the address of the Prometheus server, and `chosen` contains the values by
+    variable.
+    """
     return render_page(
         "extensions.reports.dashboards",
         "page.html",
@@ -35,7 +37,7 @@ def _time(time: float) -> str:
 
 
 def _content(answer: PanelData, period: Period) -> dict[str, Any]:
-    """Return the content of a panel for its kind. `left` is the number of series that are not shown."""
+    """Return the content of a panel for its kind. The key `left` is the number of series that are not shown."""
     panel, series = answer.panel, answer.series
     if not series:
         return {}

@@ -24,7 +24,7 @@ class Panel:
     """A panel of a dashboard.
 
     `expr` is the query with variables. `legend` is the name of a series, with labels in braces. `unit` is
-    Grafana's name of the unit. `lowest` and `highest` are the ends of the scale, or None if they depend on the
+    Grafana's name for the unit. `lowest` and `highest` are the ends of the scale, or None if they depend on the
     values. `columns` is the width in columns of a grid with 24 columns.
     """
 

@@ -1,4 +1,4 @@
-"""Reader for the data of panels from a Prometheus."""
+"""Reads the data of panels from a Prometheus server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checklist for a platform before production, with evidence for each point."""
+"""Checklist to go through before a platform goes into production, with evidence for each point."""
 
 from extensions.reports.production.checklist import Point, Status, Subject, checklist
 

@@ -1,4 +1,4 @@
-"""Checklist before production. Each point is done, not done, not applicable or unknown.
+"""Checklist to go through before production. Each point is done, not done, not applicable or unknown.
 
 The evidence comes from the plan and the resources that the program registers. A point is unknown if only the
 cluster, the cloud's console or a person can confirm it. It then contains the question to ask.
@@ -28,7 +28,7 @@ _HOURS_A_MONTH: Final = 730  # same number of hours as in `budget`
 
 
 class Status(StrEnum):
-    """Status of a point."""
+    """Status of a point on the checklist."""
 
     DONE = "done"
     NOT_DONE = "not done"
@@ -55,7 +55,9 @@ class Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One point. `field` is the place in the stack file to change, or empty if the change is made elsewhere."""
+    """A point on the checklist. `field` is the field to change in the stack file, or empty if the change is made
+    elsewhere.
+    """
 
     name: str
     status: Status
@@ -74,7 +76,9 @@ class _Found:
 
 @dataclass(slots=True)
 class _Findings:
-    """Evidence for a point, and what is missing. The first missing item determines the place in the stack file."""
+    """Evidence for a point, and what is missing. The first missing item determines the field to change in the
+    stack file.
+    """
 
     place: str
     evidence: list[str] = field(default_factory=list[str])
@@ -100,7 +104,7 @@ class _Findings:
 
 
 def checklist(subject: Subject) -> tuple[Point, ...]:
-    """Return all points in the order of a review."""
+    """Return all points on the checklist in order."""
     points: list[Point] = []
     for name, check in _CHECKS.items():
         found = check(subject)
@@ -382,9 +386,9 @@ def _network(subject: Subject) -> _Found:
 
 
 def _enforced(resources: Sequence[ResourceRecord]) -> str | None:
-    """Return how NetworkPolicies are enforced, as text.
+    """Describe how NetworkPolicies are enforced.
 
-    The text is empty if nothing enforces them. The result is None if the cluster's owner decides about this.
+    The result is empty if nothing enforces them, and None if that is up to the cluster's owner.
     """
     for one in resources:
         if one.type == "aws:eks/addon:Addon" and one.inputs.get("addonName") == "vpc-cni":

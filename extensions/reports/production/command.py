@@ -1,4 +1,4 @@
-"""`gpu-platform production`: a checklist for a platform before production."""
+"""`gpu-platform production`: a checklist to go through before a platform goes into production."""
 
 from __future__ import annotations
 

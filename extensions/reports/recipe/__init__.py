@@ -1,1 +1,1 @@
-"""Comparison of a stack with recipes of NVIDIA AI Cluster Runtime (AICR): constraints and components."""
+"""Compares a stack with NVIDIA AI Cluster Runtime (AICR) recipes: constraints and components."""

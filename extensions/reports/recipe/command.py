@@ -24,7 +24,7 @@ _STYLES = {Verdict.MET: "green", Verdict.NOT_MET: "bold red", Verdict.UNKNOWN: "
 def show_recipe(stack: str, file: Path, *, to_json: bool) -> ExitCode:
     """Print how a stack meets a recipe. Returns FINDING if a constraint with severity error is not met.
 
-    Raises BadInput if the file is not a recipe, and for the stack of a team.
+    Raises BadInput if the file is not a recipe, and for a team's stack.
     """
     loaded = load_stack(stack)
     plan = environment_of(loaded, ", because a recipe describes clusters and nodes", f"recipe {{}} {file}")

@@ -1,4 +1,4 @@
-"""Comparison of a recipe with the plan of a stack: constraints that are met, and how components are provided."""
+"""Compares a recipe with a stack's plan: which constraints are met, and how the components are provided."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpu_platform.catalog import Catalog
 
 
 class Verdict(StrEnum):
-    """Result of checking a constraint against the plan."""
+    """Result of comparing a constraint with the plan."""
 
     MET = "met"
     NOT_MET = "not met"
@@ -179,7 +179,7 @@ def _parsed(expression: str) -> tuple[str, str]:
 
 
 def _compared(found: str, sign: str, wanted: str) -> bool:
-    """Compare two values as versions if both are versions. Otherwise, compare them as equal or unequal strings."""
+    """Compare two values as versions if both are versions. Otherwise, check only whether they are equal."""
     if re.fullmatch(r"v?\d+(\.\d+)*", found) and re.fullmatch(r"v?\d+(\.\d+)*", wanted):
         return _OPERATORS[sign](_padded(found), _padded(wanted))
     return sign in ("==", ">=", "<=") if found == wanted else sign == "!="

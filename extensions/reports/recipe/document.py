@@ -1,4 +1,4 @@
-"""Reader for an AICR recipe: the output of `aicr recipe`, or an overlay from the AICR repository.
+"""Reads an AICR recipe: the output of `aicr recipe`, or an overlay from the AICR repository.
 
 Source: NVIDIA/aicr, pkg/recipe/metadata.go and criteria.go (aicr.nvidia.com/v1alpha1), 2026-03-21.
 """
