@@ -1,4 +1,4 @@
-"""Command lines of the sandbox's processes, which run in the sandbox's data folder. Relative paths refer to it."""
+"""Command lines of the sandbox's processes. They run in its data folder, so relative paths start there."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Component:
 
 
 def etcd(binaries: Binaries) -> Component:
-    """Return etcd. It listens only on sockets in the data folder, which only the folder's owner can access."""
+    """Return etcd. It listens only on sockets in the data folder, to which only the folder's owner has access."""
     peer = "unix://etcd-peer:0"
     return Component(
         "etcd",
@@ -94,8 +94,8 @@ def controller_manager(binaries: Binaries, layout: Layout) -> Component:
             f"--kubeconfig={kubeconfig.relative_to(layout.folder)}",
             "--secure-port=0",
             "--leader-elect=false",
-            # This controller compiles every policy to report wrong types in the policy's status.
-            # Nobody reads this status, and each status update makes the API server compile the policy again.
+            # This controller compiles every policy to report type errors in the policy's status.
+            # Nobody uses this status, and each status update makes the API server compile the policy again.
             # The second compilation takes 6 % of a deployment's CPU time.
             "--controllers=*,-validatingadmissionpolicy-status-controller",
             "--use-service-account-credentials=true",
@@ -104,7 +104,7 @@ def controller_manager(binaries: Binaries, layout: Layout) -> Component:
             "--kube-api-qps=500",
             "--kube-api-burst=1000",
             "--concurrent-resource-quota-syncs=10",
-            "--resource-quota-sync-period=10s",  # a quota rejects objects of a new kind until it has counted them
+            "--resource-quota-sync-period=10s",  # quotas reject objects of a new kind until they are counted
             "--profiling=false",
         ],
         reads=[kubeconfig, layout.server_key],
@@ -121,7 +121,7 @@ def scheduler(binaries: Binaries, layout: Layout) -> Component:
 
 
 def kwok(binaries: Binaries, layout: Layout) -> Component:
-    """Return KWOK, configured by stages.yaml. It simulates the kubelets of nodes that have its annotation."""
+    """Return KWOK, configured by stages.yaml. It simulates the kubelets of nodes with KWOK's annotation."""
     stages = _HERE / "stages.yaml"
     kubeconfig = layout.component_kubeconfig("kwok")
     return Component(
@@ -140,7 +140,7 @@ def kwok(binaries: Binaries, layout: Layout) -> Component:
 
 
 def simulator(layout: Layout) -> Component:
-    """Return the simulator of the GPU Operator and the nodes. It is restarted if its code or the catalogue
+    """Return the simulator for the GPU Operator and the nodes. It is restarted if its code or the catalogue
     changes.
     """
     kubeconfig = layout.component_kubeconfig("sandbox-simulator")
@@ -163,7 +163,7 @@ def kueue(binaries: Binaries, layout: Layout, port: int) -> Component:
 
 
 def karpenter(binaries: Binaries, layout: Layout) -> Component:
-    """Return Karpenter with the machine types of the catalogue.
+    """Return Karpenter with the machine types in the catalogue.
 
     Karpenter has no setting for the addresses of its metrics and health endpoints. They listen on all interfaces,
     on free ports.
@@ -176,7 +176,7 @@ def karpenter(binaries: Binaries, layout: Layout) -> Component:
 
 
 def environment(layout: Layout) -> Mapping[str, str]:
-    """Return the environment of all components, without the user's own settings for these programs."""
+    """Return the environment variables of all components, without the user's settings for Kubernetes and Go."""
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
     # The simulator comes from this source tree, even if the virtual environment has another version.
     return {
@@ -184,7 +184,7 @@ def environment(layout: Layout) -> Mapping[str, str]:
         "PYTHONPATH": str(CODE_ROOT),
         "TMPDIR": str(layout.scratch),
         "KWOK_WORKDIR": str(layout.scratch),
-        # With one thread and fewer garbage collections, the Go programs take a quarter less CPU time.
+        # With one thread and fewer garbage collections, the Go processes use a quarter less CPU time.
         # They are not slower for a cluster of this size.
         "GOMAXPROCS": "1",
         "GOGC": "300",

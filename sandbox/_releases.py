@@ -32,7 +32,7 @@ from sandbox._origin import BUILD, VARIABLE
 
 ROOT: Final = "https://"
 ANSWER_SECONDS: Final = 3.0
-"""A host that does not answer a request for a checksum within this time counts as unreachable."""
+"""A host counts as unreachable if it does not answer a request for a checksum within this time."""
 _NO_ANSWER: Final = f"cannot be reached (no answer within {ANSWER_SECONDS:g} s)"
 _STALL_SECONDS: Final = 30.0
 _TRIES: Final = 3
@@ -49,7 +49,7 @@ _SUM: Final = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class _Publication:
-    """Where a project publishes a program. The URLs have no scheme, and contain the placeholders {version},
+    """Where a project publishes a binary. The URLs have no scheme, and contain the placeholders {version},
     {architecture} and {program}.
     """
 
@@ -59,7 +59,7 @@ class _Publication:
     sums: str
     """URL of the checksum: a single checksum, a list of checksums, or a release in GitHub's API."""
     member: str = ""
-    """Path of the program in the archive. Empty if the file is the program itself."""
+    """Path of the binary in the archive. Empty if the file is the binary itself."""
 
 
 _DL: Final = "dl.k8s.io/release/{version}/bin/linux/{architecture}/{program}"
@@ -91,7 +91,7 @@ _PUBLICATIONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One program of a release. Its URLs have no scheme."""
+    """One binary of a release. Its URLs have no scheme."""
 
     program: str
     file: str
@@ -111,7 +111,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a program cannot be downloaded: a subject, such as `dl.k8s.io`, and a fault (`cannot be reached`)."""
+    """Why a binary cannot be downloaded: a subject, such as `dl.k8s.io`, and a fault (`cannot be reached`)."""
 
     subject: str
     fault: str
@@ -119,7 +119,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The hosts' answers: the checksums of releases, and why other programs cannot be downloaded."""
+    """The hosts' answers: the checksums of releases, and why other binaries cannot be downloaded."""
 
     sums: Mapping[Release, str] = field(default_factory=dict[Release, str])
     reasons: Mapping[str, Reason] = field(default_factory=dict[str, Reason])
@@ -134,7 +134,7 @@ class _Failure(Exception):
 
 
 class _Cut(Exception):
-    """A transfer stopped before the end of the file."""
+    """A transfer ended before the end of the file."""
 
 
 class _WrongSum(Exception):
@@ -142,14 +142,12 @@ class _WrongSum(Exception):
 
 
 def published(module: GoModule) -> bool:
-    """Return whether any program of a Go module has release binaries on some platform."""
+    """Return whether any binary of a Go module is published as a release on some platform."""
     return any(program in _PUBLICATIONS for program in module.packages)
 
 
 def releases_of(module: GoModule) -> tuple[Release, ...]:
-    """Return the releases of a Go module's programs for this machine, or an empty tuple if there are none for its
-    platform.
-    """
+    """Return the releases of a Go module's binaries for this machine, or an empty tuple if there are none."""
     architecture = _ARCHITECTURES.get(platform.machine())
     if platform.system() != "Linux" or architecture is None:
         return ()
@@ -164,14 +162,14 @@ def releases_of(module: GoModule) -> tuple[Release, ...]:
 
 
 def release_key(releases: Iterable[Release]) -> str:
-    """Return the folder name of downloaded programs: a hash of versions and platform. It does not depend on the
+    """Return the folder name for downloaded binaries: a hash of versions and platform. It does not depend on the
     mirror.
     """
     return "release-" + hashlib.sha256("\0".join(release.file for release in releases).encode()).hexdigest()[:16]
 
 
 def survey(module: GoModule, mirror: str = "") -> Survey:
-    """Request the checksums of a module's programs from all hosts at once. This takes 3 s if no host answers."""
+    """Request the checksums of a module's binaries from all hosts at once. This takes 3 s if no host answers."""
     releases = releases_of(module)
     if not releases:
         reason = Reason("", f"there are no release binaries for {platform.system()} on {platform.machine()}")
@@ -197,7 +195,7 @@ def survey(module: GoModule, mirror: str = "") -> Survey:
 
 
 def download(sums: Mapping[Release, str], mirror: str, folder: Path, progress: Progress) -> dict[str, Reason]:
-    """Download releases in parallel into an existing folder; return why each missing program failed.
+    """Download releases in parallel into an existing folder; return why downloads failed, by binary.
 
     Raises UnknownOutcome if a file does not have its published checksum. Such a file is deleted.
     """
@@ -237,7 +235,7 @@ class _Event:
 
 
 class _Gate:
-    """Allows threads to create files in a temporary folder until the gate is closed. Then the folder can be
+    """Allows threads to create files in a temporary folder until the gate is closed. The folder can then be
     removed.
     """
 
@@ -247,14 +245,14 @@ class _Gate:
 
     @contextmanager
     def open(self) -> Generator[None]:
-        """Keep the gate open while the body creates files. Raises _Cut if the gate is closed."""
+        """Keep the gate open while the body creates files. Raises _Cut if the gate is already closed."""
         with self._lock:
             if self.closed.is_set():
                 raise _Cut("the file is no longer needed")
             yield
 
     def close(self) -> None:
-        """Close the gate after all threads have finished creating files, so that no thread can create more."""
+        """Wait until no thread is creating a file, and close the gate, so that no thread can create another."""
         with self._lock:
             self.closed.set()
 
@@ -317,7 +315,7 @@ class _Transfer:
             )
 
     def _receive(self) -> None:
-        """Receive the file, or the part that is missing since the last attempt."""
+        """Receive the file, or what is missing since the last attempt."""
         size = self._path.stat().st_size if self._path.exists() else 0
         headers = {"Range": f"bytes={size}-"} if size else {}
         with _open(self._url, _STALL_SECONDS, headers) as response:
@@ -339,9 +337,7 @@ class _Transfer:
             raise _Cut(f"{received} of {length} bytes arrived")
 
     def _unpack(self) -> None:
-        """Extract the program from a verified file if it is an archive, and make the program executable for
-        everybody.
-        """
+        """Extract the binary if the verified file is an archive, and make the binary executable for everybody."""
         if not self._release.member:
             self._path.rename(self._program)
         else:

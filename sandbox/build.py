@@ -1,11 +1,11 @@
-"""Provides the control plane's programs in the versions that `go.mod` pins, once per machine and version.
+"""Provides the control plane's binaries in the versions that `go.mod` pins, once per machine and version.
 
-The programs are release binaries. A program that cannot be downloaded is built from its Go module. The environment
-variable GPU_PLATFORM_CONTROL_PLANE can forbid downloads, or name a mirror or a folder with the programs.
+The binaries come from releases. If a binary cannot be downloaded, it is built from its Go module. The environment
+variable GPU_PLATFORM_CONTROL_PLANE can forbid downloads, or name a mirror or a folder with the binaries.
 
 `python -m sandbox.build` provides the default Kubernetes version before the first `up`. `--all` provides every
 version, for tests of upgrades. Otherwise, another version is provided when a sandbox needs it. `--karpenter`,
-`--keda` and `--prometheus` build these programs, too. `--plan` only prints what a first run will do and how long
+`--keda` and `--prometheus` build these projects, too. `--plan` only prints what a first run will do and how long
 that takes. The module uses only the standard library, so that it runs before other packages are installed.
 """
 
@@ -46,7 +46,7 @@ GO_MODULE: Final = DEFAULT.folder
 
 @dataclass(frozen=True, slots=True)
 class Binaries:
-    """The programs, in one or more folders."""
+    """The binaries, in one or more folders."""
 
     folders: tuple[Path, ...]
 
@@ -56,12 +56,14 @@ class Binaries:
         return next(found, self.folders[0] / program)
 
     def manifests(self, program: str) -> Path:
-        """Return the folder with the manifests of a program, which is next to the program."""
+        """Return the folder with a binary's manifests, which is next to the binary."""
         return self.path(program).parent / "manifests"
 
 
 def pinned_version(module: str, kubernetes: str | None = None) -> str:
-    """Return the pinned version of a Go module, such as `v1.36.3`, by default for the newest Kubernetes."""
+    """Return the pinned version of a Go module, such as `v1.36.3`. The default is the module for the newest
+    Kubernetes.
+    """
     return (module_of(kubernetes) if kubernetes is not None else DEFAULT).pinned(module)
 
 
@@ -74,15 +76,15 @@ def binaries(
     keda: bool = False,
     prometheus: bool = False,
 ) -> Binaries:
-    """Return the programs of a Kubernetes version, by default the newest. Missing programs are downloaded or
+    """Return the binaries for a Kubernetes version, by default the newest. Missing binaries are downloaded or
     built.
 
-    `kueue`, `karpenter`, `keda` and `prometheus` add these programs, which cannot be downloaded and are built.
+    `kueue`, `karpenter`, `keda` and `prometheus` add the binaries of that project, which are always built.
 
     Raises:
-        LookupError: a sandbox cannot have this version.
-        BadInput: the environment variable has a wrong value, or its folder lacks programs.
-        UnknownOutcome: a download has a wrong checksum, a named mirror lacks programs, Go is missing and
+        LookupError: a sandbox cannot run this version.
+        BadInput: the environment variable has an invalid value, or its folder lacks binaries.
+        UnknownOutcome: a download has a wrong checksum, a named mirror lacks binaries, Go is missing and
             cannot be installed, the build failed, or the cache is not writable.
     """
     origin = read_origin()
@@ -115,13 +117,13 @@ def plan() -> str | None:
 
 
 def installed_version() -> str | None:
-    """Return the Kubernetes version of the programs on this machine, or None if there are none."""
+    """Return the Kubernetes version of the binaries on this machine, or None if there are none."""
     return version_of(None) if is_built() else None
 
 
 def version_of(kubernetes: str | None) -> str:
-    """Return the release that sandboxes of a minor version run, such as `v1.36.3`. The default is the newest minor
-    version.
+    """Return the release that sandboxes with a minor version run, such as `v1.36.3`. The default is the newest
+    minor version.
     """
     folder = read_origin().folder
     named = named_version(folder, kubernetes or DEFAULT.kubernetes) if folder is not None else None
@@ -129,7 +131,7 @@ def version_of(kubernetes: str | None) -> str:
 
 
 def is_built(kubernetes: str | None = None) -> bool:
-    """Return whether this machine has the programs of a Kubernetes version, by default the newest."""
+    """Return whether this machine has the binaries for a Kubernetes version, by default the newest."""
     origin = read_origin()
     module = module_of(kubernetes) if kubernetes is not None else DEFAULT
     if origin.folder is not None:
@@ -162,7 +164,7 @@ def _release_folder(module: GoModule) -> Path:
 
 
 def _named_binaries(folder: Path, module: GoModule, optional: Iterable[GoModule], progress: Progress) -> Binaries:
-    """Return the programs in a named folder. Optional programs that the folder lacks are built."""
+    """Return the binaries in a named folder. If the folder lacks optional binaries, they are built."""
     folders = [*named_folders(folder, module.kubernetes)]
     for each in optional:
         if not has_programs(folder, each):
@@ -173,7 +175,7 @@ def _named_binaries(folder: Path, module: GoModule, optional: Iterable[GoModule]
 
 
 def _existing(module: GoModule, origin: Origin) -> tuple[Path, ...] | None:
-    """Return the folders in the cache that together have a module's programs, or None if a program is missing."""
+    """Return the cache folders that together contain a module's binaries, or None if a binary is missing."""
     if _folder(module).exists():
         return (_folder(module),)
     downloaded = _release_folder(module)
@@ -186,13 +188,13 @@ def _existing(module: GoModule, origin: Origin) -> tuple[Path, ...] | None:
 
 
 def _missing(module: GoModule) -> GoModule:
-    """Return the module with the programs that were not downloaded."""
+    """Return the module with the binaries that were not downloaded."""
     downloaded = _release_folder(module)
     return module.only([program for program in module.packages if not (downloaded / program).exists()])
 
 
 def _provide(module: GoModule, origin: Origin, progress: Progress) -> tuple[Path, ...]:
-    """Return the folders with a module's programs. Programs that the cache lacks are downloaded or built."""
+    """Return the folders with a module's binaries. If the cache lacks binaries, they are downloaded or built."""
     folders = _existing(module, origin)
     if folders is not None:
         return folders
@@ -200,7 +202,9 @@ def _provide(module: GoModule, origin: Origin, progress: Progress) -> tuple[Path
     waiting = "Waiting for another process that provides the sandbox's control plane"
     try:
         with file_lock(folder.parent / "build.lock", on_wait=lambda: progress.waiting(waiting)):
-            folders = _existing(module, origin)  # Another process may have provided them while this one waited.
+            folders = _existing(
+                module, origin
+            )  # Another process may have provided the folders while this one waited.
             return folders if folders is not None else _download_or_build(module, origin, progress)
     except OSError as error:
         raise UnknownOutcome(f"Building the sandbox's control plane into {folder} failed: {error}") from error
@@ -219,7 +223,7 @@ def _download_or_build(module: GoModule, origin: Origin, progress: Progress) -> 
 
 
 def _download(module: GoModule, folder: Path, origin: Origin, progress: Progress) -> Mapping[str, Reason]:
-    """Download the available programs into a folder; return why each other program has to be built."""
+    """Download the available binaries into a folder; return why the others have to be built."""
     answers = _survey(module, origin)
     if not answers.sums:
         return answers.reasons
@@ -234,7 +238,8 @@ def _download(module: GoModule, folder: Path, origin: Origin, progress: Progress
         failures = download(answers.sums, origin.mirror, complete, progress)
         if origin.mirror and failures:
             raise _mirror_error(origin, failures)
-        # An interrupted download leaves no folder, and an incomplete folder is replaced by complete programs.
+        # An interrupted download changes nothing.
+        # If the folder already exists, the new binaries are added to it.
         if folder.exists():
             for program in complete.iterdir():
                 program.rename(folder / program.name)
@@ -244,7 +249,7 @@ def _download(module: GoModule, folder: Path, origin: Origin, progress: Progress
 
 
 def _survey(module: GoModule, origin: Origin) -> Survey:
-    """Return the programs that can be downloaded. Raises UnknownOutcome if a named mirror lacks a program."""
+    """Return the binaries that can be downloaded. Raises UnknownOutcome if a named mirror lacks a binary."""
     if origin.build_only:
         return Survey(reasons=dict.fromkeys(module.packages, Reason(f"{VARIABLE}={BUILD}", "is set")))
     answers = survey(module, origin.mirror)
@@ -279,8 +284,8 @@ def _interrupt(_signal: int, _frame: object) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Provide the missing programs; return the exit code."""
-    # A background job of a shell ignores SIGINT by default, but a build that make started must end with make.
+    """Provide the missing binaries; return the exit code."""
+    # A shell's background job ignores SIGINT by default, but a build that make started must end with make.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:

@@ -56,8 +56,8 @@ State = Literal["running", "degraded", "stopped", "absent"]
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Current state of a sandbox. `pids` contains the process ID of each component, or None if the component does
-    not run.
+    """Current state of a sandbox. `pids` contains the process ID of each component, or None if the component is
+    not running.
     """
 
     name: str
@@ -85,7 +85,7 @@ def up(
     karpenter_offers: Mapping[str, Mapping[str, int]] | None = None,
     progress: Progress | None = None,
 ) -> Status:
-    """Start the sandbox `name`. Build its programs, create its data and restart components if needed.
+    """Start the sandbox `name`. Build its binaries, create its data and restart components if needed.
 
     Args:
         name: Lower-case letters, digits and hyphens. Sandboxes with different names can run at the same time.

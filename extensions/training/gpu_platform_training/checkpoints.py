@@ -1,15 +1,15 @@
-"""Checkpoints that are written during training, count only when they are complete, and are found again on restart.
+"""Checkpoints that are written during training and loaded on restart. Only complete checkpoints are loaded.
 
-A checkpoint is a directory `step-<number>` of torch.distributed.checkpoint. Its last file, `complete.json`, lists
-all other files with size and checksum. Without this file, or if a file differs from the list, the checkpoint is
-torn and is skipped. Directories are never renamed, because file systems that are backed by buckets cannot rename a
-directory atomically. Some file systems, such as an S3 bucket with Mountpoint, cannot rename files either. A file
-is then written a second time under its final name; an object in a bucket appears as a whole or not at all
-(Mountpoint for S3, doc/SEMANTICS.md; read 2026-11-25).
+A checkpoint is a directory `step-<number>` in the format of torch.distributed.checkpoint. Its last file,
+`complete.json`, lists all other files with size and checksum. Without this file, or if a file differs from the
+list, the checkpoint is torn and is skipped. Directories are never renamed, because file systems that are backed by
+buckets cannot rename a directory atomically. Some file systems, such as an S3 bucket with Mountpoint, cannot
+rename files either. A file is then written a second time under its final name; an object in a bucket appears as a
+whole or not at all (Mountpoint for S3, doc/SEMANTICS.md; read 2026-11-25).
 
 Training waits while the state is copied to the node's memory. Threads then write the copy, each to its own file. A
 checkpoint can be loaded by a different number of processes, because torch.distributed.checkpoint gives each
-process its part.
+process its part of the state.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ log = logging.getLogger("workloads")
 
 
 class _Files(FileSystem):
-    """Files of torch.distributed.checkpoint that also work on file systems without rename."""
+    """File operations for torch.distributed.checkpoint that also work on file systems without rename."""
 
     def rename(self, path: str | os.PathLike[str], new_path: str | os.PathLike[str]) -> None:
         """Rename a complete file, or copy it if the file system cannot rename."""
@@ -51,7 +51,7 @@ class _Files(FileSystem):
 
 
 class _Writer(dcp.FileSystemWriter):
-    """Writer of torch.distributed.checkpoint that works without rename, with one file per thread."""
+    """Writer for torch.distributed.checkpoint that works without rename and writes one file per thread."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, thread_count=_threads())
@@ -104,23 +104,22 @@ class Checkpoints:
     def __init__(self, directory: Path, *, keep: int = 2) -> None:
         self._directory = directory
         self._keep = keep
-        # Threads write during training. With one shared group, they could receive the messages of training.
+        # Threads write checkpoints during training.
+        # In the process group of training, they could receive its messages.
         self._group = dist.new_group(backend="gloo")
         self._stager = Stager()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
         self._pending: Future[Saved] | None = None
         self._step: int | None = None
         self.last: Saved | None = None
-        """The last checkpoint that this process has seen complete; None: none in this attempt."""
+        """The last complete checkpoint that this process saved, or None if this attempt has completed none."""
         if dist.get_rank() == 0:
             directory.mkdir(parents=True, exist_ok=True)
 
     def save(self, state: Mapping[str, Any], step: int) -> None:
-        """Start to save the current `state`, unless this step was already saved or loaded.
+        """Start saving the current `state`, unless this step was already saved or loaded.
 
-        All processes must call it.
-
-        The call first waits until the previous checkpoint is complete.
+        All processes must call this method. It first waits until the previous checkpoint is complete.
         """
         self.wait()
         if step == self._step:
@@ -204,7 +203,7 @@ class Checkpoints:
                 _delete(self._directory / name)
 
     def _agreed(self, names: list[str]) -> list[str]:
-        """Return the list of the first process, because file systems may show other processes an older listing."""
+        """Return the first process's list, because a file system may show an older listing to other processes."""
         seen: list[Any] = [names]
         dist.broadcast_object_list(seen, src=0, group=self._group)
         return seen[0]

@@ -1,4 +1,4 @@
-"""Configurations of DeepSpeed and Hugging Face Accelerate for the GPUs, memory and network of a pod.
+"""DeepSpeed and Hugging Face Accelerate configurations for the GPUs, memory and network of a pod.
 
 The keys are from DeepSpeed 0.19.8 (runtime/zero/config.py, offload_config.py, runtime/constants.py) and Accelerate
 1.15.0 (commands/config/config_args.py, commands/launch.py, utils/launch.py); read 2026-11-25.
@@ -29,7 +29,7 @@ Configuration = dict[str, Any]
 _MIB: Final = 2**20
 # DeepSpeed's default number of elements in a bucket. Small GPUs use fewer.
 _BUCKET: Final = 500_000_000
-# Maximum share of the GPU memory for each bucket of 16-bit elements.
+# Largest fraction of the GPU memory for each bucket of 16-bit elements.
 _BUCKET_SHARE: Final = 0.01
 # GPUs older than Ampere, whose tensor cores do not support bfloat16.
 _WITHOUT_BFLOAT16: Final = re.compile(r"\b(T4G?|V100|P100|P40?|K80|M60)\b")
@@ -37,7 +37,7 @@ _WITHOUT_BFLOAT16: Final = re.compile(r"\b(T4G?|V100|P100|P40?|K80|M60)\b")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendezvous:
-    """Rendezvous of the pods of a job.
+    """Rendezvous for the pods of a job.
 
     With `static`, `address` is the address of the first pod, and every pod has its own `number`.
     """
@@ -58,7 +58,7 @@ class Job:
 
     @classmethod
     def of(cls, environment: Mapping[str, str], disk: int) -> Job:
-        """Read the environment variables of the pod. `disk` is the number of free bytes in its scratch directory.
+        """Read the environment variables of the pod. `disk` is the free space in its scratch directory, in bytes.
 
         Raises WrongSetting if a value that a configuration needs is unknown.
         """
@@ -69,7 +69,7 @@ class Job:
                 "Run this in a pod of the platform, or set them"
             )
         pods = _number(environment, "PET_NNODES", 1)
-        # MIG instances or shares of a pod count as one device.
+        # For CUDA, the MIG instances or shares of a pod are one device.
         gpus = _number(environment, "PET_NPROC_PER_NODE", granted.gpus if granted.sharing == "none" else 1)
         machines = Machines(
             pods=pods,
@@ -125,7 +125,7 @@ def deepspeed(
         "train_micro_batch_size_per_gpu": micro_batch,
         "gradient_accumulation_steps": accumulate,
         "gradient_clipping": clip,
-        # A loss_scale of 0 is dynamic: fp16 starts with 2**16 and adjusts.
+        # A loss_scale of 0 means dynamic scaling, which starts with 2**16 for fp16.
         job.precision: {"enabled": True, **({"loss_scale": 0} if job.precision == "fp16" else {})},
         "zero_optimization": zero,
     }
@@ -133,7 +133,8 @@ def deepspeed(
 
 
 def _copy_within_the_node(job: Job, model: Model, layout: Layout) -> str | None:
-    """Return the GPU memory, as text, of a second copy of the parameters within the node, or None without a copy.
+    """Return the GPU memory for a second copy of the parameters within the node, as a string, or None without a
+    copy.
 
     With this copy, a backward pass gathers the parameters within the node. There is no copy if it is not needed,
     or if the GPU memory is too small.
@@ -159,8 +160,8 @@ def accelerate(
 ) -> tuple[Configuration, list[str]]:
     """Return the configuration and the reasons for it. Raises DoesNotFit.
 
-    `layer_class` is the class of the modules that FSDP2 shards one by one. With `deepspeed_file`, DeepSpeed
-    divides the state as this file configures.
+    `layer_class` is the class of the modules that FSDP2 shards one by one. If `deepspeed_file` is given, DeepSpeed
+    shards the state as configured in this file.
     """
     machines, meeting = job.machines, job.meeting
     found: Configuration = {
@@ -185,7 +186,8 @@ def accelerate(
             "distributed_type": "DEEPSPEED",
             "deepspeed_config": {
                 "deepspeed_config_file": str(deepspeed_file),
-                # Without this setting, DeepSpeed starts the processes on other nodes with ssh, which pods lack.
+                # Without this setting, DeepSpeed starts the processes on other nodes over ssh, which does not work
+                # in pods.
                 "deepspeed_multinode_launcher": "standard",
                 "zero3_init_flag": stage == 3,
             },
@@ -240,7 +242,8 @@ def _fsdp(
         "fsdp_reshard_after_forward": not kept,
         "fsdp_offload_params": offload,
         "fsdp_cpu_ram_efficient_loading": True,
-        # Each process writes one file. A different number of processes can read them.
+        # Each process writes one file.
+        # A different number of processes can read the files.
         "fsdp_state_dict_type": "SHARDED_STATE_DICT",
         "fsdp_activation_checkpointing": False,
         "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
@@ -298,7 +301,7 @@ def _rendezvous(environment: Mapping[str, str]) -> Rendezvous:
 
 
 def _number(environment: Mapping[str, str], name: str, default: int) -> int:
-    """Return the number in a torchrun variable. For a range of nodes, return its end."""
+    """Return the number in a torchrun variable. For a range of nodes, return its upper end."""
     found = environment.get(name, "")
     if not found or found in {"auto", "gpu", "cpu"}:
         return default

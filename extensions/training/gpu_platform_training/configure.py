@@ -1,7 +1,7 @@
-"""Write a configuration of DeepSpeed or Accelerate for this pod.
+"""Writes a DeepSpeed or Accelerate configuration for this pod.
 
-`python -m gpu_platform_training.configure deepspeed --parameters 8b --out ds.json`
-`python -m gpu_platform_training.configure accelerate --parameters 8b --layer-class LlamaDecoderLayer --out a.yaml`
+`python -m gpu_platform_training.configure deepspeed --parameters 8b --out ds.json` `python -m
+gpu_platform_training.configure accelerate --parameters 8b --layer-class LlamaDecoderLayer --out a.yaml`
 
 It needs only the standard library, and the variables that the platform sets in the pod. The reasons for the
 configuration are written to standard error.
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
 
 
 def _free(scratch: Path | None) -> int:
-    """Return the number of free bytes in a directory, or 0 if there is none."""
+    """Return the free space of a directory's file system in bytes, or 0 if the directory does not exist."""
     return shutil.disk_usage(scratch).free if scratch is not None and scratch.is_dir() else 0
 
 

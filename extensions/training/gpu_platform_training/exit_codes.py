@@ -62,8 +62,9 @@ def code_of(error: BaseException, *, saved: bool, repeated: bool, shared_memory:
     if _is(error, "OutOfMemoryError"):
         return FAILED if shared_memory and not repeated and not _at_own_limit(str(error)) else BUG
     if lost_peer(error):
-        # The failed pod already counts the failure.
-        # Without progress, this attempt also counts. Otherwise, a broken network would cause endless attempts.
+        # The failure of the other pod is already counted.
+        # Without progress, this attempt is counted as well.
+        # Otherwise, a broken network would cause endless attempts.
         return INTERRUPTED if saved else FAILED
     if _NODE_FAULTS.search(str(error)):
         return NODE_FAULT
@@ -71,7 +72,7 @@ def code_of(error: BaseException, *, saved: bool, repeated: bool, shared_memory:
 
 
 def _at_own_limit(message: str) -> bool:
-    """Return whether the GPU had enough free memory, so that only the limit of this process was reached."""
+    """Return whether the GPU had enough free memory, so that the process must have reached its own limit."""
     found = _ASKED_AND_FREE.search(message)
     if found is None:
         return False

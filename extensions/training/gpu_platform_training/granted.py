@@ -1,4 +1,4 @@
-"""Reader for the GPU_PLATFORM_* variables, which contain the GPUs, memory and network of a pod.
+"""Reads the GPU_PLATFORM_* variables, which contain the GPUs, memory and network of a pod.
 
 Outside the platform, the variables are not set. Nothing is then known, and nothing is checked or limited.
 """
@@ -26,7 +26,7 @@ class Granted:
     gpus: int | None = None
     """Number of GPUs, shares or MIG instances of the pod."""
     gpu_memory_mib: int | None = None
-    """Memory of each GPU or MIG instance in MiB. For a share, it is the part that the pod may use."""
+    """Memory of each GPU or MIG instance in MiB. For a share, it is the memory that the pod may use."""
     gpu: str | None = None
     """Model name of the GPU."""
     sharing: str = "none"
@@ -46,7 +46,7 @@ class Granted:
 
     @property
     def shares_memory(self) -> bool:
-        """Whether other pods allocate memory of the same GPU."""
+        """Whether other pods allocate memory on the same GPU."""
         return self.sharing in {"time-slicing", "mps"}
 
     @classmethod

@@ -19,7 +19,8 @@ _SHOWN: Final = 10
 # Measured with NVML on an H200 (driver 580.159, PyTorch 2.11) on 2026-11-26:
 # 610 before the first kernel, 758 in a training step, and 1,316 with NCCL. Under MPS: 166 and 876.
 _OUTSIDE_TENSORS: Final = {"time-slicing": 1664, "mps": 1280}
-# At most this fraction of a share is reserved, because small GPUs need less memory outside tensors.
+# Largest fraction of the pod's GPU memory that is reserved for uses other than tensors.
+# On small GPUs, the values above would reserve too much.
 _MOST_OUTSIDE: Final = 0.25
 
 log = logging.getLogger("workloads")
@@ -87,8 +88,8 @@ class MemoryInfo:
 class GpuMemory:
     """GPU memory of this process.
 
-    `share_mib` is the pod's part of a shared GPU, and `sharing` the mode of sharing. The part includes memory that
-    is not used by tensors.
+    `share_mib` is the pod's share of a GPU's memory in MiB, and `sharing` is the sharing mode. The share includes
+    memory for uses other than tensors.
     """
 
     def __init__(self, allocator: Allocator, *, share_mib: int | None = None, sharing: str = "none") -> None:
@@ -148,7 +149,7 @@ class GpuMemory:
         error.add_note(report)
 
     def report(self, model: torch.nn.Module | None = None, optimizer: torch.optim.Optimizer | None = None) -> str:
-        """Return a report of memory usage, largest first: kinds of tensors, then blocks and single tensors."""
+        """Return a report on memory usage, largest first: kinds of tensors, then blocks and single tensors."""
         info = self.info()
         lines = [
             f"  limit {_mib(info.limit)}, of tensors {_mib(info.allocated)}, reserved {_mib(info.reserved)}"
@@ -172,7 +173,7 @@ class GpuMemory:
 
 
 def _of_tensors(share_mib: int, sharing: str) -> int:
-    """Return the part of a share in MiB that is available for tensors."""
+    """Return how much memory of a share is available for tensors, in MiB."""
     return share_mib - min(_OUTSIDE_TENSORS.get(sharing, 0), int(share_mib * _MOST_OUTSIDE))
 
 

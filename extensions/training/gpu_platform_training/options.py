@@ -14,7 +14,7 @@ _UNITS: Final = {"s": 1, "m": 60, "h": 3600}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Every:
-    """An interval in steps or in seconds. The unused value is None."""
+    """An interval in steps or in seconds. The field that does not apply is None."""
 
     steps: int | None = None
     seconds: float | None = None

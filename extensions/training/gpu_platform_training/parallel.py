@@ -38,7 +38,7 @@ def join() -> ProcessRank:
     if torch.cuda.is_available():
         device = torch.device("cuda", local_rank % torch.cuda.device_count())
         torch.cuda.set_device(device)
-        # gloo is used in addition to NCCL, because checkpoints and the agreement to stop need no GPU.
+        # gloo is used in addition to NCCL, because saving checkpoints and agreeing to stop need no GPU.
         dist.init_process_group("cpu:gloo,cuda:nccl", device_id=device)
     else:
         device = torch.device("cpu")

@@ -1,4 +1,4 @@
-"""Training memory of a model: the requirements of each GPU, the host and its disks, and the layouts that fit.
+"""Memory that is needed to train a model, for each GPU, the host and its disks, and the layouts that fit.
 
 DeepSpeed uses these bytes for each parameter with AdamW and 16-bit precision: 2 for the parameter in 16 bits; 2
 for its gradient in 16 bits, or 4 in 32 bits; 4 for the parameter in 32 bits; 8 for the optimizer's two moments.
@@ -22,7 +22,7 @@ _HOST_SHARE: Final = 0.8
 # Factor that DeepSpeed's estimators multiply the state by, to include buffers.
 _BUFFER_FACTOR: Final = 1.5
 # Assume that the largest layer has a sixteenth of the parameters, as in Llama 3 8B.
-# The part is smaller in larger models.
+# The fraction is smaller in larger models.
 _LARGEST_LAYER: Final = 16
 _GIB: Final = 2**30
 
@@ -54,14 +54,14 @@ class Machines:
 
     pods: int
     gpus: int
-    """Number of processes of each pod."""
+    """Number of processes in each pod."""
     gpu_memory: int
     host_memory: int
     disk: int = 0
 
     @property
     def processes(self) -> int:
-        """Number of processes of the job."""
+        """Number of processes in the job."""
         return self.pods * self.gpus
 
 
@@ -104,8 +104,9 @@ class Layout:
 
 
 def zero_layouts(model: Model, machines: Machines) -> Iterator[Layout]:
-    """Yield the layouts of DeepSpeed, fastest first. PCIe is slower than communication, and disks are slower
-    still.
+    """Yield DeepSpeed's layouts, fastest first.
+
+    Transfers over PCIe are slower than communication between GPUs, and disks are slower still.
     """
     all_of_it, processes, layer = model.parameters, machines.processes, 4 * model.largest_layer
     yield Layout(stage=0, gpu=20 * all_of_it)
@@ -135,7 +136,7 @@ def zero_layout(model: Model, machines: Machines) -> tuple[Layout, list[str]]:
 
 
 def _gpus_needed(model: Model, machines: Machines) -> str:
-    """Return a text with the number of GPUs that the state needs with ZeRO stage 3."""
+    """Describe how many GPUs the state needs with ZeRO stage 3."""
     left = int(machines.gpu_memory * STATE_SHARE) - 4 * model.largest_layer
     if left <= 0:
         return (

@@ -34,7 +34,7 @@ from gpu_platform_training.training import Training
 
 _WORKER: Final = "TORCHELASTIC_RUN_ID"  # set by torchrun in its workers
 _FAILURE_FILE: Final = "last-failure.json"
-# Maximum time for the pods of a job to meet again after one of them failed.
+# Maximum time for the pods of a job to rejoin after one of them failed.
 _MEETING_SECONDS: Final = 900
 # A signal that nobody sends, so that torchrun's agent leaves SIGTERM to the launcher.
 _UNUSED_SIGNAL: Final = "SIGUSR2"
@@ -186,7 +186,7 @@ def _code_of(error: BaseException, training: Training | None, chosen: options.Op
 
 
 def _repeated(error: BaseException, training: Training, chosen: options.Options) -> bool:
-    """Return whether another attempt ended with the same error at the same step, and record this error."""
+    """Return whether the last attempt that failed had the same error at the same step, and record this error."""
     directory = chosen.checkpoints or training.granted.checkpoints
     if directory is None or exit_codes.lost_peer(error):
         return False

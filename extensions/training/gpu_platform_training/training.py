@@ -63,9 +63,9 @@ class Training:
         self.precision = speed.chosen_precision(cast("Any", options.precision), place.device)
         self.memory = _memory(allocator, place, granted)
         self.step = 0
-        """The step that runs, or the first that would."""
+        """The current step, or the first step to run if none has started."""
         self.attempt = _common(uuid.uuid4().hex)
-        """Names this attempt, in all processes."""
+        """ID of this attempt, which is the same in all processes."""
         self._notice = notice
         self._agreement = _Agreement()
         directory = options.checkpoints or granted.checkpoints
@@ -153,8 +153,8 @@ class Training:
 
         The steps start after the last good checkpoint, and checkpoints are saved at the interval. If the pod is
         stopped, the process saves a checkpoint and ends with the exit code INTERRUPTED. `others` are further
-        objects with `state_dict` and `load_state_dict`, for example a learning-rate scheduler or a data loader.
-        Random numbers of a step depend only on the seed, the step and the process, so that resumed training draws
+        objects with `state_dict` and `load_state_dict`, such as a learning-rate scheduler or a data loader. The
+        random numbers in a step depend only on the seed, the step and the process, so that resumed training draws
         the same numbers.
         """
         self._model, self._optimizer, self._others = model, optimizer, others
@@ -187,7 +187,7 @@ class Training:
 
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """Log a report about GPU memory after an out-of-memory error."""
+        """Log a report on GPU memory after an out-of-memory error."""
         if self.memory is None:
             yield
             return
@@ -309,7 +309,7 @@ def _memory(allocator: Allocator | None, place: ProcessRank, granted: Granted) -
 
 
 def _common(text: str) -> str:
-    """Return, in every process, the text of the first process."""
+    """Return the first process's value in every process."""
     texts: list[Any] = [text]
     dist.broadcast_object_list(texts, src=0, device=torch.device("cpu"))
     return texts[0]
@@ -320,9 +320,9 @@ def _seed(seed: int, step: int, rank: int) -> int:
 
 
 class _Agreement:
-    """Agreement of all processes on whether to stop or to save a checkpoint before a step.
+    """Lets all processes agree on whether to stop or to save a checkpoint before a step.
 
-    The processes exchange the answer for a step during the previous step, so that no step waits for a slow
+    The processes exchange their answers for a step during the previous step, so that no step waits for a slow
     network.
     """
 
@@ -332,7 +332,7 @@ class _Agreement:
         self._asked: dist.Work | None = None
 
     def reached(self, stop: bool, late: bool) -> tuple[bool, bool]:
-        """Start to exchange this step's values, and return the result of the previous exchange."""
+        """Start exchanging this step's values, and return the result of the previous exchange."""
         before = self.end()
         self._seen = torch.tensor([stop, late], dtype=torch.int32)
         self._asked = dist.all_reduce(self._seen, op=dist.ReduceOp.MAX, group=self._group, async_op=True)
@@ -349,18 +349,18 @@ class _Agreement:
 
 
 class _Interval:
-    """Checks whether something is due, by number of steps or by time."""
+    """Checks whether an interval has passed, by number of steps or by time."""
 
     def __init__(self, every: Every) -> None:
         self._every = every
         self.begin(0)
 
     def begin(self, step: int) -> None:
-        """Start to count at `step` and the current time."""
+        """Start the interval at `step` and the current time."""
         self._step, self._since = step, time.monotonic()
 
     def passed(self, step: int) -> bool:
-        """Return whether the number of steps has passed."""
+        """Return whether the interval's number of steps has passed."""
         return self._every.steps is not None and step - self._step >= self._every.steps
 
     @property
