@@ -144,7 +144,7 @@ def down(name: str, *, keep_data: bool = False) -> Status:
         waiting = f"Waiting for another process that starts or stops sandbox {name}"
         with file_lock(layout.lock, on_wait=lambda: Progress(quiet=True).waiting(waiting)):
             for component in reversed(_NAMES):
-                # Processes need time to write their data only if it is kept.
+                # Processes need time to write their data only if the data is kept.
                 Daemon(component, layout.folder).stop(grace_seconds=10.0 if keep_data else 0.0)
             if not keep_data:
                 shutil.rmtree(layout.folder)
@@ -199,7 +199,7 @@ def status(name: str) -> Status:
 
 
 class _Starter:
-    """One run of `up` for a sandbox, while the sandbox's lock is held."""
+    """One run of `up` for a sandbox, which holds the sandbox's lock."""
 
     def __init__(
         self,
@@ -224,7 +224,7 @@ class _Starter:
 
     def run(self, api_port: int | None, definitions: Sequence[Document]) -> Status:
         layout, binaries = self._layout, self._binaries
-        layout.folder.chmod(0o700)  # the only protection of etcd's sockets
+        layout.folder.chmod(0o700)  # nothing else protects etcd's sockets
         settings = self._settings(api_port)
         layout.scratch.mkdir(exist_ok=True)
         layout.ensure_tokens()
@@ -264,7 +264,7 @@ class _Starter:
         return status(self._name)
 
     def stop_started(self) -> None:
-        """Stop the components that this `up` started. The data remains, and the next `up` continues."""
+        """Stop the components that this `up` started. The data remains, and the next `up` continues from there."""
         for component in reversed(_NAMES):
             if component not in self._ran:
                 Daemon(component, self._layout.folder).stop(grace_seconds=5.0)
@@ -315,7 +315,7 @@ class _Starter:
             time.sleep(_POLL_SECONDS)
 
     def _keep_alive(self) -> None:
-        """Restart components that ended; raise UnknownOutcome if this `up` started one of them."""
+        """Restart components that have ended; raise UnknownOutcome if this `up` started one of them."""
         for name, ensure in list(self._ensured.items()):
             daemon = Daemon(name, self._layout.folder)
             if daemon.pid() is not None:
@@ -363,7 +363,7 @@ def _is_ready(layout: Layout, settings: Settings) -> bool:
         with contextlib.closing(connection):
             connection.request("GET", "/readyz", headers={"Authorization": f"Bearer {layout.token(ADMIN)}"})
             return connection.getresponse().status == HTTPStatus.OK
-    except (OSError, http.client.HTTPException):  # no certificate yet, or not listening yet
+    except (OSError, http.client.HTTPException):  # no certificate yet, or the server is not listening yet
         return False
 
 

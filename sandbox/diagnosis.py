@@ -1,5 +1,5 @@
-"""Explains why a sandbox's API server may not answer: because of a full disk, a stopped component, or an error
-that the end of its log shows.
+"""Explains why a sandbox's API server may not answer: a full disk, a stopped component, or an error at the end of
+its log.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gpu_platform.base.paths import sandbox_dir
 from sandbox._daemons import Daemon
 
 LOW_DISK_MIB: Final = 512  # etcd, logs and audit data of a sandbox grow by about 10 MiB an hour
-NO_DISK_MIB: Final = 64  # etcd cannot even create its write-ahead log, which takes 64 MiB
+NO_DISK_MIB: Final = 64  # etcd cannot even create its write-ahead log, which needs 64 MiB
 _COMPONENTS: Final = ("etcd", "kube-apiserver")
 
 

@@ -1,4 +1,4 @@
-"""`python -m sandbox.kueue`: run Kueue's controller until SIGTERM or SIGINT, and log to standard output."""
+"""`python -m sandbox.kueue`: runs Kueue's controller until SIGTERM or SIGINT, and logs to standard output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sandbox.simulator.kube import Api, log
 
 
 def main() -> None:
-    """Run the controller while the stack requires it."""
+    """Run the controller as long as the stack uses Kueue."""
     parser = argparse.ArgumentParser(prog="python -m sandbox.kueue", description=__doc__)
     parser.add_argument("--kubeconfig", type=Path, required=True, metavar="FILE")
     parser.add_argument("--binary", type=Path, required=True, metavar="FILE", help="Kueue's executable")

@@ -1,7 +1,7 @@
 """Runs Kueue's controller as a kubelet would run its pod, with its ConfigMap and Secret as files.
 
-The controller runs while the stack's ConfigMap `kueue-manager-config` exists. After the ConfigMap is deleted, the
-controller still runs until Kueue has finished deleting its objects.
+The controller runs as long as the stack's ConfigMap `kueue-manager-config` exists. After the ConfigMap is deleted,
+the controller runs until Kueue has finished deleting its objects.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CONFIG_MAP: Final = "kueue-manager-config"
 CONFIG_KEY: Final = "controller_manager_config.yaml"
 _RUNNING: Final = "running"  # key of the ConfigMap that the deployment engine waits for
 _HOST: Final = "127.0.0.1"
-_TICK_SECONDS: Final = 0.2  # polling interval while Kueue starts or ends
+_TICK_SECONDS: Final = 0.2  # polling interval while Kueue is starting or stopping
 _IDLE_SECONDS: Final = 5.0
 _STOP_SECONDS: Final = 10.0
 _KUEUE: Final = "/apis/kueue.x-k8s.io/v1beta2"
@@ -71,7 +71,7 @@ class Runner:
         self._end()
 
     def stop(self) -> None:
-        """End `run`, which also ends the controller."""
+        """End `run`, which also stops the controller."""
         self._stopped = True
         self._changed.set()
 
@@ -133,7 +133,7 @@ class Runner:
             "metrics": {**config["metrics"], "bindAddress": "0"},
             "webhook": {"host": _HOST, "port": self._port, "certDir": str(self._certificates)},
             "leaderElection": {"leaderElect": False},
-            # The visibility server needs an API server with the aggregation layer.
+            # The visibility server requires the API server's aggregation layer.
             "featureGates": {**config.get("featureGates", {}), "VisibilityOnDemand": False},
         }
 
@@ -150,7 +150,7 @@ class Runner:
         log("kueue: stopped")
 
     def _has_work(self) -> bool:
-        """Return whether the controller runs and still has to finish the deletion of objects."""
+        """Return whether the controller is running and still has to finish the deletion of objects."""
         if self._process is None:
             return False
         for kind in _FINISHED_BY_KUEUE:
@@ -198,7 +198,7 @@ class Runner:
                 self._api.patch(f"{path}/{document['metadata']['name']}", document, "merge")
 
     def _unregister(self) -> None:
-        """Delete the webhooks; without a controller, they would refuse every workload of a team."""
+        """Delete the webhooks. Without a controller, they would reject every workload of a team."""
         for kind in _COLLECTIONS.values():
             for item in cast("list[Mapping[str, Any]]", self._api.get(f"{_WEBHOOKS}/{kind}")["items"]):
                 if item["metadata"]["name"].startswith("kueue-"):

@@ -43,9 +43,7 @@ def build_node(profile: NodeProfile, catalog: Catalog) -> SimulatedNode:
 
 
 def _recorded_node(profile: NodeProfile, machine: MachineType, catalog: Catalog, packed: str) -> SimulatedNode:
-    """Return a node that gives the recorded answers. Its GPUs have the properties that the GPU Operator's operands
-    read.
-    """
+    """Return a node that answers as recorded. Its GPUs have the properties that the GPU Operator needs."""
     path = "faults[0].recording"
     if len(profile.faults) > 1:
         raise wrong("faults", f"{len(profile.faults)} faults", "only recorded-node", "remove the others")
@@ -86,7 +84,7 @@ def _recorded_node(profile: NodeProfile, machine: MachineType, catalog: Catalog,
 
 
 def _recorded_gpu(recording: Recording, like: SimulatedGpu) -> SimulatedGpu:
-    """Return a GPU with the properties that the operands read.
+    """Return a GPU with the recorded properties.
 
     Properties that were not recorded come from the node's machine type.
     """
@@ -121,7 +119,7 @@ def _recorded_devices(recording: Recording) -> tuple[PciDevice, ...] | None:
     found = recording.of("PCI devices of sysfs")
     if found is None:
         return None
-    # A recording lists interfaces by the kind of NIC, not by NIC, so the first NIC of a kind gets all interfaces.
+    # A recording lists interfaces by kind of NIC, not by NIC, so the first NIC of each kind gets all interfaces.
     left: dict[str, dict[str, int]] = {}
     for kind, name, mtu in recording.of("MTU of sysfs") or ():
         left.setdefault(kind, {})[name] = mtu

@@ -20,7 +20,7 @@ from sandbox.nvml._symbols import (
 )
 
 _RESERVED_MIB: Final = 600  # memory that the driver reserves on an idle data-centre GPU
-_WHOLE_GPU: Final = 0xFFFFFFFF  # ID of the GPU instance and compute instance of a process on a GPU without MIG
+_WHOLE_GPU: Final = 0xFFFFFFFF  # NVML's ID for "no GPU or compute instance", for processes on a GPU without MIG
 _GRAPHICS, _SM, _MEMORY, _VIDEO = range(4)
 
 
@@ -177,7 +177,7 @@ def graphics_processes(gpu: SimulatedGpu, size: Any, target: Any) -> None:  # no
 
 
 def _processes(processes: tuple[tuple[int, int], ...], size: Any, target: Any) -> None:  # noqa: ANN401
-    """Write the processes, or only their number with the status INSUFFICIENT_SIZE if the array is too small."""
+    """Write the processes. If the array is too small, write only their number, with status INSUFFICIENT_SIZE."""
     capacity = size.value
     size.value = len(processes)
     if capacity < len(processes):

@@ -86,7 +86,7 @@ class SimulatedGpu:
     """
     numa_node: int | None
     fabric_state: int
-    """nvmlGpuFabricState_t of the NVLink fabric between nodes: 0 not supported, 2 in progress, 3 completed."""
+    """nvmlGpuFabricState_t for the NVLink fabric between nodes: 0 not supported, 2 in progress, 3 completed."""
     fabric_cluster: str
     """UUID of the NVLink fabric's cluster, as 32 hexadecimal digits."""
     sm_mhz: tuple[int, int]
@@ -112,20 +112,20 @@ class SimulatedGpu:
     severed: frozenset[int] = frozenset()
     """PCI bus numbers of the GPUs that this GPU cannot reach over NVLink."""
     processes: tuple[tuple[int, int], ...] = ()
-    """Processes, each as PID and memory in MiB."""
+    """Processes, each as a pair of PID and memory in MiB."""
     xids: tuple[tuple[int, int, str], ...] = ()
-    """Xid errors in the kernel log, each as code, age in seconds and text."""
+    """Xid errors in the kernel log, each as a tuple of code, age in seconds and text."""
     events: tuple[int, ...] = ()
-    """Codes of the Xid errors that the driver reports to processes that wait for NVML events."""
+    """Codes of the Xid errors that the driver reports to processes waiting for NVML events."""
     mig_changes: bool = False
     gsp_firmware: str | None = None
     """Version of the GSP firmware, or None for the driver's version."""
     growth: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Growth per minute of each growing error counter, by the counter names of `GrowingErrors`."""
+    """Growth per minute of each error counter that grows, by the counter names in `GrowingErrors`."""
     lost: bool = False
 
     def grown(self, counter: str) -> int:
-        """Return the value of an error counter, which has grown since the machine started."""
+        """Return the value of an error counter. It grows at a constant rate from the boot of this machine."""
         return int(time.monotonic() * self.growth.get(counter, 0) / 60)
 
     @property
@@ -149,7 +149,7 @@ class PciDevice:
 
 @dataclass(frozen=True, slots=True)
 class BrokenCall:
-    """An NVML function that does not return normally, on all GPUs or only on the GPU with the given NVML index."""
+    """An NVML function that never returns normally, on all GPUs or only on the GPU with the given NVML index."""
 
     call: str
     gpu: int | None
@@ -170,11 +170,11 @@ class SimulatedNode:
     refused: BrokenCall | None = None
     missing_functions: frozenset[str] = field(default_factory=frozenset[str])
     xids: tuple[tuple[int, tuple[int, int, int], int, str], ...] = ()
-    """Xid errors in the kernel log, each as code, PCI address, age in seconds and text. Code 0 means that the
-    driver was loaded.
+    """Xid errors in the kernel log, each as a tuple of code, PCI address, age in seconds and text. Code 0 means
+    that the driver was loaded.
     """
     events: deque[tuple[int, int]] = field(default_factory=deque[tuple[int, int]])
-    """GPUs and Xid codes that the driver still has to report to processes that wait for NVML events."""
+    """Pairs of GPU and Xid code that the driver still has to report to processes waiting for NVML events."""
     log_readable: bool = True
     """Whether the node agent may read the kernel log."""
     pci_devices: tuple[PciDevice, ...] | None = None
@@ -184,7 +184,7 @@ class SimulatedNode:
     imex_channels: bool | None = False
     """Whether /proc/devices lists IMEX channels. None if the file is not readable."""
     recording: Recording | None = None
-    """Recording that answers NVML calls instead of the GPUs."""
+    """Recording that answers NVML calls in place of the GPUs."""
 
 
 def simulated_node(profile: NodeProfile, machine: MachineType, catalog: Catalog) -> SimulatedNode:
@@ -283,7 +283,7 @@ def _has_fabric(machine: MachineType, gpu: Gpu) -> bool:
 
 
 def _instances(layout: Mapping[str, int], gpu: Gpu, identity: uuid.UUID, path: str) -> tuple[MigInstance, ...]:
-    """Return the MIG instances of a layout in order. Raises BadInput for an unknown profile."""
+    """Return the MIG instances of a layout, in order. Raises BadInput for an unknown profile."""
     found: list[MigInstance] = []
     table = mig_table(gpu.product)
     for name, count in layout.items():
@@ -456,7 +456,7 @@ def pci_devices(nics: Nics, gpus: int) -> tuple[PciDevice, ...]:
 def _devices_with(
     devices: tuple[PciDevice, ...] | None, fault: faults.NicFault, path: str
 ) -> tuple[PciDevice, ...]:
-    """Return the PCI devices after one fault of a NIC."""
+    """Return the PCI devices with one NIC fault applied."""
     nics = [one for one in devices or () if one.kind != "gpu"]
     if devices is None or fault.nic >= len(nics):
         raise wrong(
@@ -491,7 +491,7 @@ def _every_gpu_with(state: SimulatedGpu | None, fault: faults.Fault, model: str,
 
 
 def wrong(path: str, found: str, allowed: str, fix: str = "") -> BadInput:
-    """Return the error for one mistake in a profile."""
+    """Return the error for one mistake in a node profile."""
     return BadInput("simulated node", [Problem(path, found, allowed, fix)])
 
 

@@ -1,4 +1,4 @@
-"""Replacement for the loaded NVML library in the real `pynvml` bindings."""
+"""Replaces the loaded NVML library in the real `pynvml` bindings."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ _NEEDS_NO_INIT = {"nvmlInitWithFlags", "nvmlInit_v2", "nvmlErrorString"}
 
 
 class SimulatedLibrary:
-    """Object with the attributes of a loaded shared library: each is a callable, and a missing attribute
-    raises AttributeError.
+    """Object that acts like a loaded shared library. Each attribute is a callable; a missing attribute raises
+    AttributeError.
     """
 
     def __init__(self, node: SimulatedNode) -> None:
@@ -96,8 +96,9 @@ class _Function:
         return status
 
     def _is_broken(self, broken: BrokenCall | None, arguments: Sequence[Any]) -> bool:
-        """Return whether a fault applies to this call. The fault must be for this function, and for the GPU of the
-        call or for all GPUs.
+        """Return whether a fault applies to this call.
+
+        The fault must be for this function, and for the call's GPU or for all GPUs.
         """
         if broken is None or broken.call not in self._names:
             return False
@@ -110,7 +111,7 @@ class _Function:
 
 
 def _replay(recording: Recording, function: str, arguments: Sequence[Any], waits: int) -> int:
-    """Answer a call as the recorded node did; return the NVML status."""
+    """Answer a call as the recorded node did. Return the NVML status."""
     try:
         found = answer(recording, function, arguments, waits)
     except Status as status:
@@ -148,7 +149,7 @@ _installed: list[Installation] = []
 
 
 class Installation:
-    """A simulated NVML in a `pynvml` module. `remove()` or the end of the `with` block removes it."""
+    """A simulated NVML in a `pynvml` module, until `remove()` is called or the `with` block ends."""
 
     def __init__(self, bindings: ModuleType, node: SimulatedNode) -> None:
         self._bindings = cast("Any", bindings)

@@ -32,7 +32,7 @@ class InstanceProfile:
     """One GPU instance profile in nvidia-smi's terms.
 
     `instances` is the maximum number of instances on one GPU. `memory_mib` is None if no captured output contains
-    it. `starts` and `size` are in placement units. `engines` is in the order of `ENGINES`.
+    the memory. `starts` and `size` are in placement units. `engines` is in the order of `ENGINES`.
     """
 
     name: str
@@ -63,13 +63,13 @@ class MigTable:
 
     product: str
     device_id: int | None
-    """PCI device and vendor ID, or None if unknown."""
+    """PCI device ID and vendor ID in one number, or None if unknown."""
     profiles: tuple[InstanceProfile, ...]
     source: str
 
     @cached_property
     def whole(self) -> InstanceProfile:
-        """Profile that takes the whole GPU."""
+        """Profile that uses the whole GPU."""
         return max(self.profiles, key=lambda profile: (profile.compute_slices, profile.size))
 
     def profile(self, name: str) -> InstanceProfile | None:
@@ -77,8 +77,8 @@ class MigTable:
         return next((profile for profile in self.profiles if profile.name == name), None)
 
     def memory_mib(self, profile: InstanceProfile, gpu_memory_mib: int) -> int:
-        """Return the memory of an instance, or its share of the GPU's memory if no captured output contains the
-        profile's memory.
+        """Return an instance's memory. If no captured output contains it, return the instance's share of the GPU's
+        memory.
         """
         if profile.memory_mib is not None:
             return profile.memory_mib
@@ -126,7 +126,7 @@ class MigTable:
         return [each for each in self.profiles for _ in range(layout.get(each.name, 0))]
 
     def _search(self, layout: Mapping[str, int]) -> list[Placement] | None:
-        """Search depth-first for a placement, instances with the fewest starts first; return None if there is
+        """Search depth-first for a placement. Instances with the fewest starts come first. Return None if there is
         none.
         """
         waiting = sorted(self._instances(layout), key=lambda profile: (len(profile.starts), -profile.size))

@@ -30,9 +30,9 @@ class Nics(BaseModel):
 class NodeProfile(BaseModel):
     """Configuration of the simulated NVML of one node.
 
-    `mig_layout` has one entry per GPU. An entry maps profile names to numbers of instances. `{}` is MIG mode
-    without instances, and None is MIG mode off. An empty tuple means that MIG is off on all GPUs. Without `nics`,
-    sysfs has no PCI devices. UUIDs and serial numbers depend on `node`.
+    `mig_layout` has one entry per GPU. An entry maps profile names to numbers of instances. `{}` means MIG mode
+    without instances, and None means that MIG mode is off. An empty tuple means that MIG is off on all GPUs.
+    Without `nics`, sysfs has no PCI devices. UUIDs and serial numbers depend on `node`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -54,7 +54,7 @@ _PROFILE: TypeAdapter[NodeProfile] = TypeAdapter(NodeProfile)
 def parse_profile(text: str | bytes, source: str = "profile") -> NodeProfile:
     """Parse a NodeProfile from JSON.
 
-    Raises BadInput with every mistake; `source` names the file in errors.
+    Raises BadInput, which lists every mistake. `source` names the file in errors.
     """
     return _parse(_PROFILE, text, source)
 
@@ -62,7 +62,7 @@ def parse_profile(text: str | bytes, source: str = "profile") -> NodeProfile:
 def parse_faults(text: str | bytes, source: str = "faults") -> tuple[Fault, ...]:
     """Parse a JSON list of faults, the value of a node's key in the faults ConfigMap.
 
-    Raises BadInput with every mistake; `source` names the ConfigMap and key in errors.
+    Raises BadInput, which lists every mistake. `source` names the ConfigMap and key in errors.
     """
     return _parse(_FAULTS, text, source)
 

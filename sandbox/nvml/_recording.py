@@ -1,4 +1,4 @@
-"""Recordings of `node-check --record`: the answer to each call, such as `nvmlDeviceGetEccMode on GPU 3`."""
+"""Recordings made by `node-check --record`: the answer to each call, such as `nvmlDeviceGetEccMode on GPU 3`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOADING: Final = "loading libnvidia-ml.so.1"
 _NOT_LOADABLE: Final = "library-not-loadable: "
 
 Answer = tuple[Any, str]
-"""JSON value and kind of error, which is "" if there is a value."""
+"""A pair: the JSON value, and the kind of error, which is "" if there is a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Recording:
 
     @property
     def gpu_count(self) -> int:
-        """Number of GPUs that NVML reported. If there is no number, count the GPUs that it returned by index."""
+        """Number of GPUs that NVML reported. If it reported none, the number of GPUs that it returned by index."""
         count, _ = self.answers.get("nvmlDeviceGetCount", (None, ""))
         if isinstance(count, int):
             return count
@@ -35,14 +35,14 @@ class Recording:
 
     @property
     def load_error(self) -> str | None:
-        """Loader error of the library, "" if there was no library, or None if it was loaded."""
+        """The dynamic loader's error, "" if there was no library, or None if the library was loaded."""
         _, problem = self.answers.get(_LOADING, (True, ""))
         if problem.startswith(_NOT_LOADABLE):
             return problem.removeprefix(_NOT_LOADABLE).partition(": ")[2].removesuffix(" (simulated)")
         return "" if problem else None
 
     def of(self, function: str, device: str = "") -> Any:  # noqa: ANN401 - JSON
-        """Return the value of a call without details, or None if there is none."""
+        """Return the value that a call without details returned, or None if there is none."""
         return self.answers.get(f"{function} on {device}" if device else function, (None, ""))[0]
 
     @property
@@ -57,7 +57,7 @@ def pack(text: str) -> str:
 
 
 def unpack(packed: str) -> Recording:
-    """Return the recording in a packed text. Raises ValueError if the text is not a packed recording."""
+    """Return the recording from a packed string. Raises ValueError if the string is not a packed recording."""
     try:
         content: Any = json.loads(zlib.decompress(base64.b64decode(packed, validate=True)))
         version, answers = content["version"], cast("Mapping[str, Sequence[Any]]", content["answers"])

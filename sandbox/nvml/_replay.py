@@ -1,6 +1,6 @@
 """Answers NVML calls from a recording: each recorded answer is written to the C arguments of the same call.
 
-The checks of a node that replays a recording therefore take the same path as on the recorded node.
+The checks on a node that replays a recording therefore run the same code as on the recorded node.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sandbox.nvml.faults import LOCATIONS
 HANGS: Final = "did-not-return"
 CRASHES: Final = "ended-the-process"
 _OWN_CODES: Final = 900  # first code for error texts that NVML does not have; NVML's only higher code is 999
-# Error kinds of the node agent that differ from NVML's text in lower case: _KINDS in validators/agent/nvml.py.
+# Error kinds of the node agent that differ from NVML's lower-case text: _KINDS in validators/agent/nvml.py.
 _KINDS: Final = {
     "no-permission": 4,
     "version-mismatch": 18,
@@ -42,13 +42,13 @@ _KINDS: Final = {
 
 
 def error_string(recording: Recording, code: int) -> str:
-    """Return the text of an error status that only occurs in a recording."""
+    """Return the text for an error status that occurs only in recordings."""
     place = code - _OWN_CODES
     return recording.problems[place].replace("-", " ") if 0 <= place < len(recording.problems) else "Unknown Error"
 
 
 def _status(recording: Recording, problem: str) -> int:
-    """Return the NVML status that the node agent turns into this kind of error."""
+    """Return the NVML status that the node agent reports as this kind of error."""
     if problem in _KINDS:
         return _KINDS[problem]
     for code, text in ERROR_STRINGS.items():
@@ -60,8 +60,8 @@ def _status(recording: Recording, problem: str) -> int:
 def answer(recording: Recording, function: str, arguments: Sequence[Any], waits: int) -> str:
     """Answer one call. Return the kind of fault if the call must not return (HANGS or CRASHES), otherwise "".
 
-    `waits` is the number of times that the process has waited for events, including this call. Raises Status with
-    the recorded error.
+    `waits` is how often the process has waited for events, including this call. Raises Status with the recorded
+    error.
     """
     text = f"{function} {waits}" if function == "nvmlEventSetWait" else _text(function, arguments)
     found = recording.answers.get(text)
@@ -84,7 +84,7 @@ def answer(recording: Recording, function: str, arguments: Sequence[Any], waits:
 
 
 def _text(function: str, arguments: Sequence[Any]) -> str:
-    """Return the text under which the node agent records a call."""
+    """Return the name under which the node agent records a call."""
     if function in _OF_NODE:
         return function
     first = value_of(arguments[0])
@@ -151,7 +151,7 @@ def _plain(arguments: Sequence[Any], value: Any) -> None:  # noqa: ANN401 - JSON
 
 
 def _struct(*names: str) -> Callable[[Sequence[Any], Any], None]:
-    """Return a function that writes one value, or one value per name, to the fields of a struct."""
+    """Return a function that writes one value to the fields of a struct, or one value for each name."""
 
     def write(arguments: Sequence[Any], value: Any) -> None:  # noqa: ANN401 - JSON
         values = cast("list[Any]", value if isinstance(value, list) else [value])
@@ -179,7 +179,7 @@ def _fields(arguments: Sequence[Any], value: Any) -> None:  # noqa: ANN401 - JSO
 
 
 def _pages(arguments: Sequence[Any], value: Any) -> None:  # noqa: ANN401 - JSON
-    """Write the pages, or only their number with the status INSUFFICIENT_SIZE if the array is too small."""
+    """Write the pages. If the array is too small, write only their number, with the status INSUFFICIENT_SIZE."""
     size, target = arguments[2]._obj, arguments[3]
     capacity, size.value = size.value, value
     if capacity < value:

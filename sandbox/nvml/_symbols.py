@@ -1,8 +1,8 @@
 """Converts C arguments of simulated NVML functions to Python values for their handlers, and converts results back.
 
 A handler is a plain function. It receives the node (or GPU) and the input arguments as Python values. It returns
-the value of the output argument, a tuple for several output arguments, or a mapping for the fields of a struct.
-Errors are raised as `Status`. Output arguments are character buffers and arguments passed by reference.
+the value of the output argument. For several output arguments, it returns a tuple; for the fields of a struct, a
+mapping. It raises errors as `Status`. Output arguments are character buffers and arguments passed by reference.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MIB: Final = 1 << 20
 
 
 class Status(Exception):
-    """NVML status other than SUCCESS, raised by a handler. It may still contain values of output arguments."""
+    """NVML status other than SUCCESS, raised by a handler. It may also contain values of output arguments."""
 
     def __init__(self, code: int, outputs: object = ()) -> None:
         super().__init__(ERROR_STRINGS.get(code, str(code)))
@@ -89,7 +89,7 @@ def mig_handle(index: int, place: int) -> int:
 
 
 def resolve(node: SimulatedNode, handle: int) -> tuple[SimulatedGpu, MigInstance | None]:
-    """Return the GPU of a handle, and the MIG device if the handle refers to one.
+    """Return the GPU for a handle, and the MIG device if the handle refers to one.
 
     Raises Status with INVALID_ARGUMENT if there is no such device, or GPU_IS_LOST if the GPU fell off the bus.
     """
@@ -130,7 +130,7 @@ def value_of(argument: Any) -> Any:  # noqa: ANN401 - a C argument
 
 
 def _is_pointer(argument: object) -> bool:
-    return isinstance(argument, ctypes._Pointer)  # pyright: ignore[reportPrivateUsage] - the only way to know
+    return isinstance(argument, ctypes._Pointer)  # pyright: ignore[reportPrivateUsage] - there is no public attribute
 
 
 def _subject(

@@ -13,7 +13,7 @@ from typing import Final
 
 from sandbox.nvml._hardware import SimulatedNode
 
-_IDENTITIES: Final = {  # vendor, device and class, which the node agent uses to recognise the kind of a device
+_IDENTITIES: Final = {  # vendor, device and class, from which the node agent determines the kind of device
     "gpu": ("0x10de", "0x2330", "0x030200"),
     "efa": ("0x1d0f", "0xefa2", "0x020000"),
     "mlx5": ("0x15b3", "0x101e", "0x020000"),
@@ -22,11 +22,11 @@ _IDENTITIES: Final = {  # vendor, device and class, which the node agent uses to
 
 
 _written: dict[tuple[int, str], Path] = {}
-"""Directory trees that were written, by process ID and contents. A forked process writes separate trees."""
+"""Directory trees that were written, by process ID and contents. Each forked process writes its own trees."""
 
 
 def sysfs_of(node: SimulatedNode) -> Path:
-    """Return the root of a sysfs with the PCI devices of a node. It exists until the process ends.
+    """Return the root of a sysfs with a node's PCI devices. It exists until the process ends.
 
     The tree is read-only, so nodes with the same devices share it. Writing its hundreds of files takes longer than
     the node agent takes to read the node.
@@ -64,7 +64,7 @@ def _write_sysfs(node: SimulatedNode, root: Path) -> None:
 
 
 def devices(node: SimulatedNode) -> str:
-    """Return the part of /proc/devices that the node agent reads."""
+    """Return the lines of /proc/devices that the node agent reads."""
     lines = ["Character devices:", "195 nvidia", "509 nvidia-caps"]
     return "\n".join([*lines, *(["234 nvidia-caps-imex-channels"] if node.imex_channels else [])]) + "\n"
 

@@ -28,7 +28,7 @@ EVENT_SET: Final = 0xE0
 
 @symbol("nvmlInitWithFlags", "nvmlInit_v2", "nvmlShutdown", subject="node")
 def nothing_to_do(node: SimulatedNode, flags: int = 0) -> tuple[()]:
-    """Do nothing, because the library object counts initialisations and shutdowns."""
+    """Do nothing. The library object itself counts initialisations and shutdowns."""
     del node, flags
     return ()
 
@@ -101,7 +101,7 @@ def event_set_wait(node: SimulatedNode, events: Any, target: Any, milliseconds: 
 
 
 def write_event(target: Any, index: int, code: int) -> None:  # noqa: ANN401 - a C struct
-    """Write an event for an Xid error of a GPU."""
+    """Write an event for an Xid error on a GPU."""
     ctypes.c_void_p.from_buffer(target).value = gpu_handle(index)  # `device`, the first field of the struct
     fill(target, {"eventType": _XID_EVENT, "eventData": code})
 
@@ -129,5 +129,5 @@ def supported_event_types(gpu: SimulatedGpu) -> int:
 
 
 def error_string(code: int) -> bytes:
-    """Return NVML's text for a status. No other function returns a string."""
+    """Return NVML's text for a status. Unlike all other functions, this one returns a string."""
     return ERROR_STRINGS.get(code, "Unknown Error").encode()

@@ -73,7 +73,7 @@ def _active(gpu: SimulatedGpu, link: int) -> None:
 
 @symbol("nvmlDeviceGetNumaNodeId")
 def numa_node_id(gpu: SimulatedGpu) -> int:
-    """Answer NOT_SUPPORTED, because GPU memory is a NUMA node of the host only on Grace."""
+    """Answer NOT_SUPPORTED. GPU memory is a NUMA node of the host only on Grace."""
     del gpu
     raise Status(NOT_SUPPORTED)
 
@@ -86,7 +86,7 @@ def memory_affinity(gpu: SimulatedGpu, words: int, target: Any, scope: Any) -> N
 
 @symbol("nvmlDeviceGetCpuAffinity", subject="node", raw=True)
 def cpu_affinity(node: SimulatedNode, handle: Any, words: int, target: Any) -> None:  # noqa: ANN401
-    """Write the CPUs of the GPU's NUMA node. Each node has an equal, consecutive range of the CPUs."""
+    """Write the CPUs of the GPU's NUMA node. All NUMA nodes have equally large, consecutive ranges of CPUs."""
     gpu, _ = resolve(node, value_of(handle))
     nodes = 1 + max((other.numa_node or 0) for other in node.gpus)
     share = node.cpus // nodes

@@ -1,8 +1,8 @@
-"""Faults that a simulated node can have, each with a typed model; `python -m sandbox.nvml.run --faults` lists
+"""Faults that a simulated node can have, each with a typed model. `python -m sandbox.nvml.run --faults` lists
 them.
 
 A fault is a small JSON object: `{"kind": "gpu-missing", "index": 3}`. `index` counts from 0 and refers to the GPUs
-of the machine without any faults.
+that the machine has without any faults.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpu_platform.base.errors import did_you_mean
 
 
 def _known_call(name: str) -> str:
-    import pynvml  # imported late, because half of the sandbox's commands need no call names
+    import pynvml  # imported late, because half of the sandbox's commands need no NVML function names
 
     known = [one for one in dir(pynvml) if one.startswith("nvml")]
     if re.sub(r"_v\d+$", "", name) not in known:
@@ -40,13 +40,15 @@ class GpuFault(_Fault):
 
 
 class GpuMissing(GpuFault):
-    """The GPU is not enumerated, and the next GPUs move up by one index, as after a reboot without the GPU."""
+    """The GPU is not enumerated. The indices of the following GPUs decrease by one, as after a reboot without the
+    GPU.
+    """
 
     kind: Literal["gpu-missing"] = "gpu-missing"
 
 
 class GpuLost(GpuFault):
-    """The GPU fell off the bus: NVML still counts it, but every call for it returns GPU_IS_LOST."""
+    """The GPU fell off the bus: NVML still counts it, but every call on it returns GPU_IS_LOST."""
 
     kind: Literal["gpu-lost"] = "gpu-lost"
 
