@@ -1,4 +1,4 @@
-"""Checks that a sandbox can have a Kubernetes version: it must be available, and the same or the next minor
+"""Checks that a sandbox can run a Kubernetes version: it must be available, and be the same or the next minor
 version.
 """
 
@@ -12,19 +12,19 @@ from sandbox._modules import kubernetes_versions
 
 
 def kubernetes_of(home: Path) -> str | None:
-    """Return the minor version of a sandbox, or None if its data folder does not contain one."""
+    """Return a sandbox's Kubernetes minor version, or None if its data folder does not contain one."""
     settings = Layout(home.resolve()).settings()
     return settings.kubernetes if settings is not None else None
 
 
 def check_kubernetes(home: Path, name: str, wanted: str | None, place: str) -> None:
-    """Raise BadInput if a sandbox cannot have a Kubernetes version.
+    """Raise BadInput if a sandbox cannot run the requested Kubernetes version.
 
     Args:
         home: Data folder of the sandbox, which may not exist yet.
         name: Name of the sandbox.
         wanted: Minor version, or None to keep the sandbox's version.
-        place: Place of the version in the input, for the error message.
+        place: Where the input contains the version, for the error message.
 
     A control plane is upgraded by one minor version at a time and never downgraded. A newer API server may have
     stored objects in a form that an older one cannot read (Kubernetes version skew policy, read 2026-11-22).
@@ -34,7 +34,7 @@ def check_kubernetes(home: Path, name: str, wanted: str | None, place: str) -> N
     versions = kubernetes_versions()
     if wanted not in versions:
         fix = f'write "{versions[-1]}"'
-        allowed = f"a version that a sandbox can have: {', '.join(versions)}"
+        allowed = f"a version that a sandbox can run: {', '.join(versions)}"
         raise BadInput("sandbox", [Problem(place, repr(wanted), allowed, fix)])
     current = kubernetes_of(home)
     if current is None:

@@ -1,1 +1,1 @@
-"""Programs for people who work on this repository; they are not installed with the package."""
+"""Tools for developers of this repository. They are not installed with the package."""

@@ -1,7 +1,7 @@
-"""Add the site of a version to the folder of all published sites: `python -m tools.pages SITE PAGES VERSION`.
+"""Adds the site of a version to the folder of all published sites: `python -m tools.pages SITE PAGES VERSION`.
 
-Each version has a folder, and `latest` is a copy of the newest version. The root forwards to `latest`. The theme's
-version selector reads `versions.json`.
+Each version has a folder, and `latest` is a copy of the newest version. The root redirects to `latest`. The
+theme's version selector reads `versions.json`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Check that the version of a release is the same everywhere, and print its release notes.
+"""Checks that a release has the same version everywhere, and prints its release notes.
 
     python -m tools.release check v0.2.0
     python -m tools.release notes 0.2.0
@@ -38,7 +38,7 @@ def project_version(root: Path) -> str:
 
 
 def problems(root: Path, tag: str | None = None) -> list[Problem]:
-    """Return the places with a wrong version. With a tag, also return what prevents a release."""
+    """Return the places with a wrong version. If a tag is given, also return what prevents a release."""
     version = project_version(root)
     sections = _sections(root)
     dated = [match[1] for title in sections if (match := _DATED.fullmatch(title))]

@@ -313,7 +313,7 @@ class MigWrongLayout(GpuFault):
 
 
 class MigPending(GpuFault):
-    """A change of the MIG mode waits for a GPU reset, and the driver has applied only half of it."""
+    """A change to the MIG mode is waiting for a GPU reset, and the driver has applied only half of it."""
 
     kind: Literal["mig-pending"] = "mig-pending"
 
@@ -357,7 +357,9 @@ class NvmlMissing(_Fault):
 
 
 class NvmlUnloadable(_Fault):
-    """The loader rejects the NVML library, for example a damaged file or the wrong architecture."""
+    """The dynamic loader rejects the NVML library, as it does if the file is damaged or has the wrong
+    architecture.
+    """
 
     kind: Literal["nvml-unloadable"] = "nvml-unloadable"
     error: str = "invalid ELF header"
@@ -423,7 +425,9 @@ class SlowNetwork(_Fault):
 
 
 class RecordedNode(_Fault):
-    """The node answers like a recorded node. This must be the only fault. `sandbox replay NODE FILE` sets it."""
+    """The node answers like a recorded node. No other fault is allowed with this one. `sandbox replay NODE FILE`
+    sets it.
+    """
 
     kind: Literal["recorded-node"] = "recorded-node"
     recording: str = Field(description="output of `node-check --record`, compressed with zlib, in base64")
@@ -492,7 +496,7 @@ FAULT_KINDS: tuple[str, ...] = tuple(model.model_fields["kind"].default for mode
 
 
 def describe_faults() -> str:
-    """Return a text that lists all kinds of faults with their fields, defaults and effects."""
+    """Return a list of all kinds of faults, with their fields, defaults and effects, as text."""
     lines: list[str] = []
     for kind, model in zip(FAULT_KINDS, _MODELS, strict=True):
         fields = [

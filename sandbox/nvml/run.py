@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def agent_environment(profile: Path, agent: Path) -> dict[str, str]:
-    """Return the environment variables that make an agent read the simulated NVML of a profile's file."""
+    """Return the environment variables that make an agent read the simulated NVML of a profile file."""
     reader = [sys.executable, "-m", "sandbox.nvml.run", "--profile", str(profile), "--", str(agent)]
     return {READER_VARIABLE: json.dumps(reader), SYSFS_VARIABLE: os.devnull}
 

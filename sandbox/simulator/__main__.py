@@ -1,4 +1,4 @@
-"""`python -m sandbox.simulator --kubeconfig FILE`: run until SIGTERM or SIGINT, and log to standard output."""
+"""`python -m sandbox.simulator --kubeconfig FILE`: runs until SIGTERM or SIGINT, and logs to standard output."""
 
 from __future__ import annotations
 

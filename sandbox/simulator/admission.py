@@ -62,5 +62,5 @@ class Rejection:
 
 
 def allocation_error(error: str) -> Rejection:
-    """Return the rejection for the error of a device plugin or resource manager (cm/admission/errors.go)."""
+    """Return the rejection after an error in a device plugin or resource manager (cm/admission/errors.go)."""
     return Rejection(UNEXPECTED, f"Allocate failed due to {error}, which is unexpected")

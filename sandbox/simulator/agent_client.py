@@ -1,4 +1,4 @@
-"""Runs one process through `agent_server` and ends with its status.
+"""Runs one process through `agent_server` and exits with its status.
 
     python agent_client.py SOCKET ARGUMENTS...
 

@@ -92,7 +92,7 @@ def _run(request: _Request, agent: str, catalog: Catalog) -> None:
 
 
 class _Server:
-    """The forked processes, each with the connection of its client."""
+    """Forks processes, and keeps each process together with its client's connection."""
 
     def __init__(self, listener: socket.socket) -> None:
         self._connections: dict[int, socket.socket] = {}

@@ -32,7 +32,7 @@ class _Server:
 
 
 class Agents:
-    """Commands that run node agents, with files and sockets in `folder`. Safe to use from several threads."""
+    """Builds commands that run node agents, with files and sockets in `folder`. Safe for several threads."""
 
     def __init__(self, folder: Path) -> None:
         # The path is absolute, because clients run in other folders.
@@ -61,7 +61,7 @@ class Agents:
             shutil.rmtree(self._short, ignore_errors=True)
 
     def _address(self, agent: bytes) -> Path:
-        """Return the socket of the zipapp's server. The server is started unless it already runs."""
+        """Return the socket of the zipapp's server. The server is started unless it is already running."""
         digest = hashlib.sha256(agent).hexdigest()[:12]
         with self._lock:
             server = self._servers.pop(digest, None)

@@ -28,7 +28,7 @@ _RETRY_SECONDS: Final = 0.5
 
 
 class Controller:
-    """The simulated operator of one API server. `mig_seconds` is the duration of a MIG change, and
+    """The simulated GPU Operator for one API server. `mig_seconds` is the duration of a MIG change, and
     `driver_seconds` the duration of a driver restart.
     """
 
@@ -189,7 +189,7 @@ def _release(owner: Object | None) -> str:
 
 
 def _reconcile(what: str, reconcile: Callable[[], float]) -> float:
-    """Call `reconcile` and return its delay, or a short delay after an error of the API server."""
+    """Call `reconcile` and return its delay, or a short delay after an API server error."""
     try:
         return reconcile()
     except ApiError as error:

@@ -18,7 +18,7 @@ from sandbox.simulator.hardware import Hardware, VisibleGpu, mig_instances, with
 
 MIG_STRATEGIES: Final = ("none", "single", "mixed")
 NO_NUMA_NODE: Final = -1
-"""NUMA node of a device if its machine does not show the NUMA node."""
+"""NUMA node of a device if its machine reports none."""
 _PREFIX: Final = "nvidia.com/"
 _DNS_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
@@ -60,7 +60,8 @@ class Advertised:
     """One resource that the plugin registers. With `single_only`, the plugin refuses requests for more than one
     unit.
 
-    `numa` and `healthy_numa` count all devices and the healthy devices by the NUMA node of their GPU.
+    `numa` and `healthy_numa` contain the number of all devices and of healthy devices, by the NUMA node of their
+    GPU.
     """
 
     count: int

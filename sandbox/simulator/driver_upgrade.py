@@ -40,7 +40,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """How pods are evicted. With `seconds` 0 there is no time limit. `selector` selects the pods by label."""
+    """How pods are evicted. If `seconds` is 0, there is no time limit. `selector` selects the pods by label."""
 
     force: bool = False
     seconds: float = 300.0
@@ -258,7 +258,7 @@ def pods_to_drain(pods: Iterable[Object], eviction: Eviction) -> PodsToEvict:
 
 
 def is_waited_for(pod: Object, policy: UpgradePolicy) -> bool:
-    """Return whether an upgrade waits until a pod has ended (waitForCompletion.podSelector)."""
+    """Return whether an upgrade waits for a pod to end (waitForCompletion.podSelector)."""
     labels: Mapping[str, str] = pod["metadata"].get("labels") or {}
     running = pod["status"].get("phase") in ("Running", "Pending")
     return running and policy.wait_selector is not None and policy.wait_selector.items() <= labels.items()
@@ -287,7 +287,9 @@ def _controller(pod: Object) -> str | None:
 
 
 def running_driver(annotations: Mapping[str, str], installed_by_operator: str, default: str) -> str:
-    """Return the driver version of a node, which the operator installed or the machine started with."""
+    """Return a node's driver version: the version that the operator installed, or the one that the node booted
+    with.
+    """
     own = annotations.get(names.SANDBOX_DRIVER_ANNOTATION) or default
     if not installed_by_operator:
         return own

@@ -32,7 +32,7 @@ _TOO_MANY_REQUESTS: Final = 429  # the disruption budget does not allow an evict
 
 
 class DriverUpgrades:
-    """The upgrade controller of all simulated nodes. `driver_seconds` is the duration of a driver restart."""
+    """The upgrade controller for all simulated nodes. `driver_seconds` is the duration of a driver restart."""
 
     def __init__(self, api: Api, nodes: Informer, *, driver_seconds: float) -> None:
         self._api = api
@@ -182,7 +182,7 @@ class DriverUpgrades:
         if unschedulable is not None:
             body["spec"] = {"unschedulable": unschedulable or None}
         try:
-            # The state depends on the whole node, for example on a cordon that was added in the meantime.
+            # The state depends on the whole node, including a cordon that was added in the meantime.
             self._nodes.patch(node, "", body, only_unchanged=True)
         except ApiError as error:
             if error.status != _CONFLICT:

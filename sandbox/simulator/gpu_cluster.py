@@ -1,4 +1,4 @@
-"""The fields of the GPUCluster that the DRA driver reads, with the operator's defaults, and its DeviceClasses."""
+"""The GPUCluster fields that the DRA driver reads, with the operator's defaults, and its DeviceClasses."""
 
 from __future__ import annotations
 

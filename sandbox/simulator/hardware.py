@@ -1,4 +1,4 @@
-"""The GPUs of a node as its driver shows them. Operands have no other information about the hardware."""
+"""The GPUs of a node as reported by its driver. Operands have no other information about the hardware."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class VisibleGpu:
     """One GPU that NVML counts. `layout` is None if MIG mode is off. If `lost` is set, every call for the GPU
     fails.
 
-    `numa_node` is None if the machine does not show it.
+    `numa_node` is None if the machine does not report it.
     """
 
     product: str
@@ -36,7 +36,7 @@ class VisibleGpu:
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """The hardware of one node as its driver shows it. `cuda_version` has NVML's encoding: 12020 is 12.2.
+    """The hardware of one node as reported by its driver. `cuda_version` has NVML's encoding: 12020 is 12.2.
 
     `fabric` is the UUID of the NVLink fabric that connects the node with other nodes, or None if there is no such
     fabric.
@@ -62,8 +62,9 @@ class Hardware:
 
 
 def observe(machine: MachineType, gpu: Gpu, node: SimulatedNode, fabric: str | None = None) -> Hardware:
-    """Return the hardware, including faults, that a simulated node's driver shows. `fabric` is the fabric of its
-    rack.
+    """Return the hardware that a simulated node's driver reports, including faults.
+
+    `fabric` is the UUID of the NVLink fabric in the node's rack.
     """
     return Hardware(
         machine=machine,

@@ -35,7 +35,7 @@ class ApiError(Exception):
 
 
 class Api:
-    """Client of one API server. Safe to use from several threads."""
+    """Client for one API server. Safe to use from several threads."""
 
     def __init__(self, kubeconfig: Path) -> None:
         configuration = Configuration()
@@ -220,7 +220,7 @@ def _path_of(collection: str, item: Object) -> str:
 
 
 def version_of(item: Object) -> int:
-    """Return an object's resource version, or 0 if it has none. The version increases with every change of the
+    """Return an object's resource version, or 0 if it has none. The version increases with every change to the
     object.
     """
     return int(item.get("metadata", {}).get("resourceVersion", 0))

@@ -78,7 +78,7 @@ def rejection(pod: Mapping[str, Any], advertised: Mapping[str, Advertised]) -> R
 
 
 def holds_devices(pod: Mapping[str, Any]) -> bool:
-    """Return whether a pod on a node has allocated devices. A pod that has ended has none."""
+    """Return whether devices are allocated to a pod on a node. A terminated pod holds none."""
     ended = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
     return not ended and any(amount for _, amount in _device_requests(pod))
 

@@ -121,7 +121,8 @@ def _filter(value: object) -> tuple[int, ...]:
         return ()
     if not isinstance(wanted, list) or not all(isinstance(item, str) for item in cast("list[object]", wanted)):
         raise MigConfigError(f"device-filter is neither a string nor a list of strings: {value!r}")
-    # mig-parted reads an invalid ID as 0, which matches no GPU. A subsystem after ":" is not simulated.
+    # mig-parted parses an invalid ID as 0, which matches no GPU.
+    # A subsystem after ":" is not simulated.
     texts = [item.partition(":")[0] for item in cast("list[str]", wanted) if item]
     return tuple(int(text, 16) if _DEVICE_ID.fullmatch(text) else 0 for text in texts)
 
@@ -246,7 +247,9 @@ def _create_instances(
 
 
 def _applied(steps: Sequence[tuple[MigEntry, int]], gpus: GpuLayouts) -> bool:
-    """Return whether the config covers every GPU and every GPU matches it (assert/config.go, assert/mode.go)."""
+    """Return whether the config covers every GPU, and every GPU matches the config (assert/config.go,
+    assert/mode.go).
+    """
     last = {index: entry for entry, index in steps}
     return (
         len(last) == len(gpus)

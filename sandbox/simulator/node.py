@@ -41,7 +41,7 @@ ConfigMaps = Mapping[str, Mapping[str, str]]
 class DesiredNode:
     """The desired resources and labels of a node, without the label for the MIG manager's state.
 
-    `notes` contains errors of the operands for the log.
+    `notes` contains the operands' errors, for the log.
     """
 
     advertised: Mapping[str, Advertised] = field(default_factory=dict[str, Advertised])
@@ -51,7 +51,7 @@ class DesiredNode:
 
 @dataclass(frozen=True, slots=True)
 class MigRequest:
-    """One requested MIG config of a node: its outcome, and a digest that changes with the config."""
+    """A MIG config that a node requests: the outcome of the request, and a digest that changes with the config."""
 
     digest: str
     outcome: MigOutcome
@@ -65,12 +65,12 @@ def desired_node(
     *,
     operands_stopped: bool,
 ) -> DesiredNode:
-    """Return a node's resources and labels. Operands are stopped during a change of MIG, driver or operator."""
+    """Return a node's resources and labels. Operands are stopped while MIG, the driver or the operator changes."""
     if policy is None:
         return DesiredNode()
     notes: list[str] = []
     advertised: Mapping[str, Advertised] = {}
-    # Failed or stopped feature discovery does not remove its labels.
+    # If feature discovery has failed or is stopped, its labels stay on the node.
     discovered = {key: value for key, value in node_labels.items() if is_operand_label(key)}
     plugin_runs = policy.device_plugin and runs_on_node(node_labels, "device-plugin")
     discovery_runs = policy.feature_discovery and runs_on_node(node_labels, "gpu-feature-discovery")
@@ -124,7 +124,7 @@ def mig_request(
     """Return the request to the MIG manager, or None if the manager does not run or the node names no config.
 
     The MIG manager runs only on MIG-capable nodes, and its pod does not start without its ConfigMap. `current`
-    contains the layouts of the GPUs that the driver shows. The digest covers the config, or the error of an
+    contains the layouts of the GPUs that the driver reports. The digest covers the config, or the error of an
     invalid config. A failed request is therefore not repeated, even if the cause of `refused` is gone, as in the
     real manager. A new attempt requires another label or a changed config.
     """
@@ -176,7 +176,7 @@ class MigMemory:
     state: str = ""
 
     def to_text(self) -> str:
-        """Return the state as the text of the annotation."""
+        """Return the state as a string for the annotation."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
 

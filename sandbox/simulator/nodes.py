@@ -31,14 +31,14 @@ _KARPENTER_NODES: Final = "kwok://"  # prefix of the provider IDs that Karpenter
 
 @dataclass(frozen=True, slots=True)
 class OperatorObjects:
-    """The current objects of the GPU Operator. `version` changes when any of them changes."""
+    """The GPU Operator's current objects. `version` changes when any of them changes."""
 
     policy: ClusterPolicy | None
     owner: Object | None
     """The ClusterPolicy object that owns the RuntimeClass."""
     gpu_cluster: GpuCluster | None
-    """With DRA, the configuration of the driver. None if there is a ClusterPolicy, because a cluster has only one
-    of them.
+    """With DRA, the configuration of the DRA driver. None if there is a ClusterPolicy, because a cluster has only
+    one of them.
     """
     gpu_cluster_owner: Object | None
     config_maps: ConfigMaps
@@ -67,11 +67,11 @@ class SimulatedMachine:
     memory: MigMemory
     hardware: Hardware
     visible: tuple[int, ...]
-    """Physical indices of the GPUs that the driver shows."""
+    """Physical indices of the GPUs that the driver reports."""
     notes: tuple[str, ...]
 
     def remembering(self, request: MigRequest) -> MigMemory:
-        """Return the MIG state after a request. A GPU that the driver does not show keeps its layout."""
+        """Return the MIG state after a request. A GPU that the driver does not report keeps its layout."""
         layouts = list(self.memory.layouts)
         for index, layout in zip(self.visible, request.outcome.gpus, strict=True):
             layouts[index] = layout
@@ -84,7 +84,7 @@ class NodeRecord:
 
     uid: str
     settled_at: tuple[object, ...] | None = None
-    """Inputs of the last reconciliation if it left nothing to do, otherwise None."""
+    """Inputs of the last reconciliation if nothing is left to do, otherwise None."""
     advertised: Mapping[str, Advertised] = field(default_factory=dict[str, Advertised])
     profile: NodeProfile | None = None
     mig_change: tuple[str, float] | None = None
@@ -161,7 +161,7 @@ def simulated_machine(
 
 
 def _fabric(node: Object, machine: MachineType, catalog: Catalog) -> str | None:
-    """Return the UUID of the NVLink fabric of a node's pool (one rack), or None if no NVLink leaves the node."""
+    """Return the UUID of the NVLink fabric of a node's pool (one rack), or None if NVLink ends at the node."""
     labels: Mapping[str, str] = node["metadata"].get("labels") or {}
     pool = labels.get(names.POOL_LABEL)
     if pool is None or catalog.nvlink_domain(machine) is None:
@@ -210,8 +210,8 @@ class Nodes:
         }
 
     def announce(self, node: Object, machine_type: str) -> float:
-        """Set the annotation with the machine type on a Node that Karpenter created. The annotation starts the
-        simulation.
+        """Set the annotation with the machine type on a Node that Karpenter created, so that its simulation
+        starts.
         """
         annotations = {names.SANDBOX_MACHINE_ANNOTATION: machine_type}
         self._informer.patch(node, "", {"metadata": {"annotations": annotations}})
@@ -222,7 +222,7 @@ class Nodes:
     ) -> float:
         """Patch a Node if it differs from its desired state; return the seconds until the next reconciliation.
 
-        `holders` contains the pods that have devices of the node.
+        `holders` contains the pods to which devices of the node are allocated.
         """
         name = node["metadata"]["name"]
         record = self._records.setdefault(name, NodeRecord(node["metadata"]["uid"]))
@@ -328,7 +328,7 @@ class Nodes:
         """Remove the startup taint of a node that Karpenter created, once the node offers its final resources.
 
         Karpenter's provider writes these resources to the status before they exist. Without the taint, a pod could
-        start on GPUs that still have to be partitioned, which a real kubelet prevents.
+        start on GPUs that have not been partitioned yet. A real kubelet prevents this.
         """
         taints: Sequence[Mapping[str, str]] = node.get("spec", {}).get("taints") or ()
         left = [one for one in taints if one["key"] != names.SANDBOX_STARTING_TAINT]

@@ -24,7 +24,9 @@ _ORPHAN_SECONDS: Final = 2.0
 
 
 class Pods:
-    """All pods that are bound to a node. KWOK sets them to running; this class rejects, ends and checks them."""
+    """All pods that are bound to a node. KWOK sets them to running; this class rejects, terminates and checks
+    them.
+    """
 
     def __init__(
         self, api: Api, informer: Informer, nodes: Nodes, validation: ValidationPods, catalog: Catalog
@@ -37,12 +39,12 @@ class Pods:
         self._rejections: dict[str, Rejection | None] = {}
         """Why each pod was rejected, by UID. None for an admitted pod."""
         self._held: dict[str, dict[str, Held]] = {}
-        """Units of the NUMA nodes that pods have, by node and UID, if the kubelet aligns pods."""
+        """Units that are allocated to pods on each NUMA node, by node and UID, if the kubelet aligns pods."""
         self._alone_since: dict[str, float] = {}
-        """Time when the node of a pod was first missing, by UID (monotonic seconds)."""
+        """Time (monotonic seconds) at which a pod's node was first found to be missing, by UID."""
 
     def forget_all_but(self, pods: Sequence[Object]) -> None:
-        """Drop the state of deleted pods, and the resources of ended pods."""
+        """Drop the state of deleted pods, and the resources of terminated pods."""
         uids = {pod["metadata"]["uid"] for pod in pods}
         self._rejections = {uid: found for uid, found in self._rejections.items() if uid in uids}
         active = {pod["metadata"]["uid"] for pod in pods if not _ended(pod)}
@@ -119,7 +121,7 @@ class Pods:
         return False
 
     def _decide(self, pod: Object, node: Object, record: NodeRecord, *, ran_before: bool) -> Rejection | None:
-        """Return why the kubelet rejects a new pod, or None. An admitted pod takes its resources from the node."""
+        """Return why the kubelet rejects a new pod, or None if it admits the pod and allocates its resources."""
         if _ended(pod):
             return None
         aligned = self._aligned(node, record)
@@ -144,7 +146,7 @@ class Pods:
         return aligned_node(metadata.get("labels") or {}, metadata["annotations"], machine, record.advertised)
 
     def _remove_orphan(self, pod: Object) -> float:
-        """Remove a pod whose node was deleted, as a cloud does when it removes the node. Kubernetes waits 40 s."""
+        """Remove a pod whose node was deleted, as a cloud does. Kubernetes itself waits 40 s."""
         now = time.monotonic()
         left = self._alone_since.setdefault(pod["metadata"]["uid"], now) + _ORPHAN_SECONDS - now
         if left > 0:

@@ -1,8 +1,8 @@
 """The kubelet's device manager and CPU manager: the NUMA nodes of a pod's devices and CPUs.
 
 The managers count the units of each NUMA node and do not track single units, because hints contain no more detail.
-Each NUMA node has an equal, consecutive range of the machine's CPUs, and the kubelet reserves the first CPUs.
-There are no memory hints, because the sandbox's nodes have no static Memory Manager.
+All NUMA nodes have equally large, consecutive ranges of the machine's CPUs, and the kubelet reserves the first
+CPUs. There are no memory hints, because the sandbox's nodes have no static Memory Manager.
 
 Source: kubernetes v1.36.3, pkg/kubelet/cm: topologymanager/scope_container.go, scope_pod.go;
 devicemanager/manager.go (devicesToAllocate, filterByAffinity); cpumanager/policy_static.go (guaranteedCPUs,
@@ -37,7 +37,7 @@ _REFUSED: Final = Rejection(TOPOLOGY, "Resources cannot be allocated with Topolo
 
 @dataclass(frozen=True, slots=True)
 class AlignedNode:
-    """A node whose kubelet has a policy of the Topology Manager.
+    """A node whose kubelet has a Topology Manager policy.
 
     `present` contains all units of each resource by NUMA node. `usable` contains only healthy devices and
     unreserved CPUs.
@@ -120,7 +120,9 @@ def _requests(pod: Mapping[str, Any], container: Container, node: AlignedNode) -
 
 
 def _of_pod(requests: Sequence[Mapping[str, int]], stays: Sequence[bool]) -> Mapping[str, int]:
-    """Return the requests of a whole pod. `stays` shows for each container whether it runs until the pod ends."""
+    """Return the requests of a whole pod. `stays` contains, for each container, whether it runs until the pod
+    ends.
+    """
     running: Counter[str] = Counter()
     most: Counter[str] = Counter()
     for wanted, beside in zip(requests, stays, strict=True):

@@ -22,7 +22,7 @@ _IDLE_SECONDS: Final = 60.0
 
 
 class ResourceSlices:
-    """The objects of the simulated DRA driver."""
+    """Publishes the objects of the simulated DRA driver."""
 
     def __init__(self, api: Api, slices: Informer, classes: Informer, catalog: Catalog) -> None:
         self._api = api
@@ -30,7 +30,7 @@ class ResourceSlices:
         self._classes = classes
         self._catalog = catalog
         self._published: dict[str, tuple[object, list[SliceSpec], str]] = {}
-        """Inputs of each node's slices, the slices, and their digest, by node."""
+        """For each node: the inputs of its slices, the slices, and their digest."""
 
     def reconcile(self, node: Object, operator: OperatorObjects, faults: str) -> float:
         """Publish a node's devices if they have changed; return the seconds until the next reconciliation."""
@@ -68,7 +68,7 @@ class ResourceSlices:
         )
 
     def reconcile_classes(self, owner: Object | None) -> float:
-        """Create missing DeviceClasses of the driver. `owner` is the GPUCluster that owns them, or None without
+        """Create the driver's missing DeviceClasses. `owner` is the GPUCluster that owns them, or None without
         DRA.
         """
         present = {each["metadata"]["name"] for each in self._classes.all()}

@@ -1,9 +1,9 @@
-"""How long the containers of a simulated pod run, and how they end. The functions are pure; the time is an
+"""How long the containers of a simulated pod run, and how they end. The functions are pure; the current time is an
 argument.
 
-KWOK sets a pod to running and does not end it. This module ends the pods of Jobs, and the pods with an annotation
-that describes their end. As with a real kubelet, the pod's restartPolicy determines whether its containers start
-again.
+KWOK sets a pod to running and does not terminate it. This module terminates the pods of Jobs, and the pods with an
+annotation that describes their end. As with a real kubelet, the pod's restartPolicy determines whether its
+containers start again.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class Ending:
 
 
 class InvalidAnnotation(Exception):
-    """An annotation that cannot be read. The message contains its name, its value and the allowed values."""
+    """An annotation cannot be parsed. The message contains its name, its value and the allowed values."""
 
 
 def ending_of(pod: Object) -> Ending | None:
     """Return how the containers of a pod end, or None if they run until the pod is deleted.
 
-    An annotation that cannot be read ends the pod immediately with exit code 128 and the reason
+    If an annotation cannot be parsed, the pod ends immediately with exit code 128 and the reason
     `InvalidAnnotation`.
     """
     annotations: Mapping[str, str] = pod["metadata"].get("annotations") or {}
@@ -97,7 +97,7 @@ def _exit_code(annotations: Mapping[str, str]) -> int:
 
 
 def command_seconds(container: Mapping[str, Any]) -> float:
-    """Return the seconds that a container's command takes if it only runs `sleep 10m`, directly or with `sh -c`.
+    """Return how many seconds a container's command takes if it only runs `sleep 10m`, directly or with `sh -c`.
 
     The result is infinite for `sleep infinity`, and DEFAULT_SECONDS for every other command. Without `command`,
     the image determines the program, so `args` are not enough.
@@ -140,9 +140,9 @@ def seconds_left(pod: Object, ending: Ending, now: datetime) -> float:
 def ended_status(pod: Object, ending: Ending, now: datetime) -> dict[str, Any]:
     """Return the status of a pod whose containers end now, as a strategic merge patch.
 
-    The kubelet restarts the containers with the restartPolicy `Always`, and with `OnFailure` if one has failed. (A
-    real kubelet restarts only the failed containers, after a growing delay. The simulation restarts all containers
-    immediately.)
+    The kubelet restarts the containers with the restartPolicy `Always`, and with `OnFailure` if at least one has
+    failed. (A real kubelet restarts only the failed containers, after a growing delay. The simulation restarts all
+    containers immediately.)
     """
     policy = pod["spec"].get("restartPolicy", "Always")
     again = ending.reason != INVALID and (policy == "Always" or (policy == "OnFailure" and ending.exit_code != 0))

@@ -26,7 +26,7 @@ POLICIES: Final[Mapping[str, Policy]] = {
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """NUMA nodes that can meet a request, as a bit mask, or None for any. A `preferred` hint has the minimum
+    """NUMA nodes that can meet a request, as a bit mask, or None for any nodes. A `preferred` hint has the minimum
     number of nodes.
     """
 
@@ -43,8 +43,9 @@ def hints_of(
 ) -> Sequence[Hint]:
     """Return the hints for a request of one resource.
 
-    `present` contains all units by NUMA node, and `free` only the units that no pod has. `reusable` contains the
-    units that init containers of the same pod had. All reusable units have to be used again.
+    `present` contains all units by NUMA node, and `free` only the units that are not allocated to any pod.
+    `reusable` contains the units that init containers of the same pod used. All reusable units have to be used
+    again.
     """
     fewest = len(present)
     possible: list[int] = []

@@ -1,7 +1,7 @@
 """Runs the node agent of validation pods, as a kubelet and a container runtime do on a real node.
 
 The zipapp and the expectations come from the ConfigMaps that the pod mounts. The token belongs to the pod's
-service account, and NVML is simulated. The verdict becomes the pod's readiness.
+service account, and NVML is simulated. The agent's verdict becomes the pod's readiness.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Result:
 
 @dataclass(slots=True)
 class _Check:
-    """One validation pod. The agent's worker thread writes `result` and `ended`, and the control loop the other
+    """One validation pod. The agent's worker thread writes `result` and `ended`. The control loop writes all other
     fields.
     """
 
@@ -76,9 +76,7 @@ class _Check:
 
 
 class ValidationPods:
-    """All validation pods. `changed` is set when an agent ends. `workers` is the maximum number of agents at a
-    time.
-    """
+    """All validation pods. `changed` is set when an agent ends. At most `workers` agents run at a time."""
 
     def __init__(self, api: Api, *, workers: int) -> None:
         self._api = api
@@ -236,15 +234,13 @@ def read_mounts(pod: Object, config_maps: Sequence[Object]) -> Mounted | None:
 def again_after(result: Result, since: float) -> float:
     """Return the seconds until an agent runs again if nothing changes. The last run ended `since` seconds ago.
 
-    A report that passes is written again at the same interval as on a real node.
+    If the checks pass, the report is written again at the same interval as on a real node.
     """
     return (REPUBLISH_SECONDS if result.ready else _AGAIN_SECONDS) - since
 
 
 def pod_environment(pod: Object) -> dict[str, str]:
-    """Return the agent's environment variables: the variables of its container, and the variables of the downward
-    API.
-    """
+    """Return the agent's environment variables: those of its container, and those of the downward API."""
     metadata = pod["metadata"]
     variables = pod["spec"]["containers"][0].get("env") or ()
     ours = {one["name"]: one["value"] for one in variables if one["name"].startswith(_OURS) and "value" in one}

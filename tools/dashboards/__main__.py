@@ -1,5 +1,5 @@
-"""`python -m tools.dashboards`: write the dashboards' JSON files, which the program reads. `--check` only compares
-them.
+"""`python -m tools.dashboards`: writes the JSON files of the dashboards, which the program reads. `--check` only
+compares the files.
 """
 
 from __future__ import annotations

@@ -271,7 +271,7 @@ BOARDS: Final = (
 
 
 def build(board: Board) -> Any:  # noqa: ANN401 - a model of the SDK
-    """Return a dashboard as a model of the SDK, which encodes itself as JSON."""
+    """Return a dashboard as a model of Grafana's SDK, which encodes itself as JSON."""
     builder: Any = (
         dashboard.Dashboard(board.title)
         .uid(f"gpu-platform-{board.name}")

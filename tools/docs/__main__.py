@@ -14,7 +14,7 @@ from tools.docs.outputs import documents, with_outputs
 
 
 def generated() -> Mapping[Path, str]:
-    """Return every file with generated content and its current text."""
+    """Return every file with generated content, and the text that it should have now."""
     reference = PROJECT_ROOT / "docs" / "reference"
     pages = {
         reference / "stack-file.md": stack_file.page(),

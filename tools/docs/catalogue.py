@@ -1,4 +1,4 @@
-"""Reference page of the catalogue, with sources: GPU models, MIG profiles, machine types and operator releases."""
+"""Generates the catalogue's reference page, with sources: GPUs, MIG profiles, machine types, operator releases."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _machines(machines: Sequence[MachineType], catalog: Catalog) -> str:
 
 
 def _cpu_machines(machines: Sequence[MachineType], catalog: Catalog) -> str:
-    """Return the table of machine types for CPU pools."""
+    """Return a table with the machine types for CPU pools."""
     sources = _Sources()
     header = ("Machine type", "vCPU", "Memory GiB", "Architecture", "Local NVMe GB", "USD/h", "Source")
     rows = table(

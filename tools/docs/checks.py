@@ -1,5 +1,5 @@
-"""Reference page of the validator's checks, from the texts in `checks.yaml` and the checks' severities and
-remedies.
+"""Generates the reference page for the validator's checks, from the texts in `checks.yaml` and the checks'
+severities and remedies.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _node_checks() -> Iterator[tuple[str, Mapping[str, str]]]:
     document["expect"] |= {check: {"value": True, "source": ""} for check in _OF_OTHERS}
     expectations = parse_expectations(json.dumps(document), _MACHINE_TYPE)
     found: dict[str, Mapping[str, str]] = {}
-    # If a GPU is missing, the checks that depend on indices are unknown, so a full node is checked, too.
+    # If a GPU is missing, checks that depend on indices are unknown, so a node with all GPUs is also checked.
     for count in (machine.gpu_count, machine.gpu_count - 1):
         for entry in run_checks(_broken(count), expectations):
             if entry["id"] not in found or not found[entry["id"]]["remediation"]:
@@ -117,7 +117,7 @@ def _node_checks() -> Iterator[tuple[str, Mapping[str, str]]]:
 
 
 def _broken(gpus: int) -> Snapshot:
-    """Return a node with a wrong value for every reading."""
+    """Return a snapshot of a node on which every reading is wrong."""
     return Snapshot(
         gpus=tuple(
             GpuSnapshot(
@@ -188,7 +188,7 @@ def _cluster_checks() -> Iterator[CheckResult]:
         "metadata": {"name": "NODE", "labels": labels},
         "status": {"conditions": conditions},
     }
-    # The labels are assumed to be correct, because the device plugin is wrong more often than a label.
+    # The labels are assumed to be correct, because a wrong device plugin is more common than a wrong label.
     plain = {**node, "metadata": {"name": "NODE", "labels": dict(expectation.labels)}}
     for check in check_node(plain, expectation):
         if check.id == "allocatable":

@@ -1,4 +1,4 @@
-"""Reference page of the command line, generated from the commands themselves."""
+"""Generates the reference page for the command line from the commands themselves."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def page() -> str:
 
 
 def commands_of(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:  # noqa: ANN401 - Typer's copy of Click
-    """Yield every command below `command` that is not a group, with the words that call it."""
+    """Yield every command below `command` that is not a group, with the words that invoke it."""
     children = getattr(command, "commands", None)
     if children is None:
         yield path, command

@@ -1,4 +1,4 @@
-"""Quoted output of commands. A comment names the command, and the block after it contains the command's output.
+"""Updates the quoted output of commands. A comment names the command, and the block after it contains its output.
 
     <!-- output: gpu-platform mig check --gpu A100-80GB 3g.40gb:2 1g.10gb:1 -->
     ```text
@@ -60,7 +60,7 @@ def _wrapped(line: str) -> list[str]:
 
 
 def output_of(arguments: list[str]) -> str:
-    """Return the output of a command on both streams, even if the command fails."""
+    """Return what a command writes to standard output and standard error, even if the command fails."""
     printed = io.StringIO()
     with (
         mock.patch.dict(os.environ, {"COLUMNS": str(_WIDTH), "NO_COLOR": "1", "TERM": "dumb"}),

@@ -1,4 +1,4 @@
-"""Draws a quoted output of a page as an SVG picture of a terminal, for the README."""
+"""Draws the output that a page quotes as an SVG picture of a terminal, for the README."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Reference page of the policy rules: the purpose of each rule, its settings, and an allowed and a forbidden
-example.
+"""Generates the reference page for the policy rules: the purpose of each rule, its settings, and an allowed and a
+forbidden example.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ _SETTINGS: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
     "Pool": ("PoolSettings", ("name",)),
     "Team": ("TeamSettings", ("name", "queue", "identity")),
 }
-"""Typed dictionaries that are written in two parts. The settings in the first part are also arguments of the
-single component. The second part contains the listed fields, which only a whole platform uses.
+"""Typed dictionaries that are split into two. The first one contains the settings that are also arguments of the
+single component. The second one adds the listed fields, which only a whole platform uses.
 """
 _NAMES: Final = {model.__name__: name for name, models in MODELS.items() for model in models}
 _SIMPLE: Final = {"boolean": "bool", "integer": "float", "number": "float", "string": "str"}

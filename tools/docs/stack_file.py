@@ -1,4 +1,4 @@
-"""Reference page of the stack file, generated from its JSON Schema."""
+"""Generates the reference page for the stack file from its JSON Schema."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def page() -> str:
 
 
 def _walk(name: str, path: str, definitions: Mapping[str, Node], places: dict[str, list[str]]) -> None:
-    """Record the places of each definition, in reading order."""
+    """Record all paths in the stack file at which each definition is used, in reading order."""
     first = name not in places
     paths = places.setdefault(name, [])
     if path not in paths:
@@ -53,7 +53,7 @@ def _is_node(value: object) -> TypeGuard[Node]:
 
 
 def _references(node: Node) -> list[tuple[str, str]]:
-    """Return the definitions in a field's type, each with its addition to the path: `[]` or `.<name>`."""
+    """Return the definitions in a field's type, each with its suffix to the path: `[]` or `.<name>`."""
     if "$ref" in node:
         return [(node["$ref"].removeprefix(_REFERENCE), "")]
     found = [pair for key in ("anyOf", "oneOf") for option in node.get(key, ()) for pair in _references(option)]
