@@ -1,4 +1,6 @@
-"""Write the Go module of another Kubernetes version for sandboxes: `python -m tools.sandbox_kubernetes v1.35.4`.
+"""Writes the Go module for another Kubernetes version that sandboxes can run.
+
+    python -m tools.sandbox_kubernetes v1.35.4
 
 The command reads the release from the ordinary Go module proxy, maps the staging modules to the matching release,
 and lets `go mod tidy` pin the other modules. Then add the version to `only` of the sandbox in support_dates.yaml,

@@ -1,7 +1,7 @@
-"""`python -m tools.renew aws|gcp`: compare the catalogue's machine types with the cloud's values.
+"""`python -m tools.renew aws|gcp`: compares the catalogue's machine types with the cloud's values.
 
-The command reads with your credentials and changes nothing in the cloud. It exits with code 0 if nothing differs,
-1 if something differs, and 2 if the cloud could not be queried.
+The command sends read-only requests with your credentials and changes nothing in the cloud. It exits with code 0
+if nothing differs, 1 if something differs, and 2 if the cloud could not be queried.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ class DescribedType:
 
 @dataclass(frozen=True)
 class Difference:
-    """One value of a machine type that differs from the catalogue. `where` is a field, or for example `price
-    REGION`.
+    """One value of a machine type that differs from the catalogue. `where` names the value: a field, or a price,
+    region or zones, such as `price us-east-1`.
     """
 
     machine_type: str
@@ -58,7 +58,7 @@ class Comparison:
     """Differences between the catalogue and the cloud, by machine type.
 
     `new` contains the machine types with GPUs that the catalogue neither contains nor excludes. `gone` contains
-    the machine types of the catalogue that the cloud does not describe in the queried regions.
+    the machine types in the catalogue that the cloud does not describe in the queried regions.
     """
 
     differences: tuple[Difference, ...]
@@ -72,7 +72,7 @@ class Comparison:
 
 
 def compare(catalog: Catalog, vendor: str, seen: Iterable[DescribedType], regions: Collection[str]) -> Comparison:
-    """Return the differences of a vendor's machine types between the catalogue and the cloud's API."""
+    """Compare a vendor's machine types in the catalogue with the cloud's API, and return the differences."""
     ours = {name: machine for name, machine in catalog.machine_types.items() if machine.vendor == vendor}
     theirs = {one.name: one for one in seen}
     differences = [

@@ -1,7 +1,7 @@
 """Compute Engine machine types as Google describes them: machineTypes.aggregatedList.
 
-The call requires the permission compute.machineTypes.list. Prices are not updated, because Cloud Billing has
-prices of components and names the machine type only in their description.
+The call requires the permission compute.machineTypes.list. Prices are not updated, because Cloud Billing lists
+prices of components, and names the machine type only in a component's description.
 """
 
 from __future__ import annotations

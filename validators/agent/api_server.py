@@ -22,7 +22,7 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class ApiError(Exception):
-    """Error of a failed request. The message is the reason."""
+    """A request failed. The message contains the reason."""
 
 
 class Conflict(ApiError):
@@ -78,7 +78,7 @@ def send(
     *,
     patch: str = APPLY,
 ) -> dict[str, Any]:
-    """Send a request to the API server and return the answer.
+    """Send a request to the API server and return the response.
 
     `patch` is the content type of a PATCH request. Raises Conflict if the object already exists or somebody else
     has changed it, NotFound if it does not exist, and ApiError for any other failure.

@@ -1,4 +1,4 @@
-"""NVML calls with recorded answers, so that a new process can continue a pass after a call that hangs.
+"""Makes NVML calls and records the answers, so that a new process can continue a pass after a call that hangs.
 
 The text of a call identifies it, such as `nvmlDeviceGetEccMode on GPU 3`. A message announces each call before it
 is made, and a second message contains its answer. A later process receives all recorded answers and makes only the
@@ -17,7 +17,7 @@ DID_NOT_RETURN = "did-not-return"
 ENDED_THE_PROCESS = "ended-the-process"
 NOT_CALLED = "not-called"
 NO_ANSWER = (DID_NOT_RETURN, ENDED_THE_PROCESS, NOT_CALLED)
-"""Problems of calls that NVML did not answer."""
+"""Problems that are recorded for calls that NVML did not answer."""
 
 CALL = "call"
 ANSWER = "answer"
@@ -35,7 +35,7 @@ Kind = Callable[[Exception], str]
 class Call:
     """One NVML call, with its function, its device and a detail that distinguishes calls of the same function.
 
-    `device` is a text such as `GPU 3`, or "" for the node.
+    `device` is a string such as `GPU 3`, or "" for the node.
     """
 
     function: str
@@ -103,7 +103,7 @@ class Journal:
 
 
 class Calls:
-    """Makes each call at most once. Without `live`, it only repeats the answers of the journal."""
+    """Makes each call at most once. Without `live`, it only returns the answers in the journal."""
 
     def __init__(self, journal: Journal, emit: Emit, kind: Kind, *, live: bool = True) -> None:
         self._journal = journal

@@ -45,14 +45,14 @@ NODE = "node"
 NO_PERMISSION = "no-permission"
 FUNCTION_NOT_FOUND = "function-not-found"
 GPU_LOST = "gpu-lost"
-_UNUSABLE = (GPU_LOST, RESET_REQUIRED)  # errors of a GPU that no process can use, the worst first
+_UNUSABLE = (GPU_LOST, RESET_REQUIRED)  # errors that make a GPU unusable for every process, worst first
 _MISSING = (
     "compare lspci -d 10de: and dmesg (Xid 79, NVRM) with the expected count; drain the node, power-cycle it, and "
     "replace it if a GPU is still missing"
 )
 SPARE_ROWS = 512  # rows that NVIDIA's data-centre GPUs can remap before they have to be replaced
 
-_SECOND_NAME = "-again"  # suffix with which `up` requests the same MIG config a second time
+_SECOND_NAME = "-again"  # suffix that `up` adds to request the same MIG config a second time
 
 _NO_ROWS = f"{REPLACE}: it has no spare rows left"
 
@@ -130,8 +130,8 @@ def _awaited(outcome: Outcome, expectation: Expectation | None, mig_config: str)
 
 
 def _unread(check: str, snapshot: Snapshot, expectation: Expectation | None) -> Outcome | None:
-    """Return the outcome of a check whose value could not be read because NVML could not be opened, or None
-    otherwise.
+    """Return the outcome of a check if NVML could not be opened and the check needs a value from NVML, otherwise
+    None.
     """
     if not snapshot.failure or check in _WITHOUT_NVML:
         return None
@@ -143,7 +143,7 @@ def _unread(check: str, snapshot: Snapshot, expectation: Expectation | None) -> 
 def _of_gpu_check(check: str, gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
     """Return the outcome of a check on one GPU.
 
-    A fault that the GPU itself reports is counted even if its machine type has no expectation for the check.
+    A fault that the GPU itself reports counts even if its machine type has no expectation for the check.
     """
     outcome = _GPU_CHECKS[check](gpu, expectation, snapshot)
     if expectation is None and check in _OWN_STATEMENTS:
@@ -166,7 +166,7 @@ def _over_gpus(
 
 
 def _expected_text(check: str, expectation: Expectation) -> str:
-    """Return the text of an expected value for a check without an observed value."""
+    """Return an expected value as text, for a check without an observed value."""
     value = expectation.value
     if isinstance(value, bool):
         return ("on" if value else "off") if check in _MODES else "healthy"
@@ -461,7 +461,7 @@ def _number(
 ) -> Outcome:
     """Compare a number with the expected number.
 
-    If `more` is not empty, larger numbers pass too, and `more` follows the expected number in the report.
+    If `more` is not empty, larger numbers also pass, and the report shows `more` after the expected number.
     """
     observed = "" if reading.value is None else f"{unit}{reading.value}"
     if expectation is None:

@@ -31,7 +31,7 @@ def gpu_handle(calls: Calls, index: int) -> Reading[Any]:
 
 
 class Events:
-    """Waits for Xid errors of the GPUs that occur after this object is created."""
+    """Waits for Xid errors that occur on the GPUs after this object is created."""
 
     def __init__(self, calls: Calls, gpus: Iterable[int]) -> None:
         self._calls = calls
@@ -64,7 +64,7 @@ class Events:
         )
 
     def read(self, wait_seconds: float = 0.0) -> Reading[list[tuple[int, int, int]]]:
-        """Wait, and return the new Xid errors, each with its code, its GPU index and its age in seconds."""
+        """Wait, and return the new Xid errors, each as a tuple of code, GPU index and age in seconds."""
         if not self._set.ok:
             return Reading(problem=self._set.problem, call=self._set.call)
         found: list[tuple[int, int, int]] = []

@@ -1,4 +1,4 @@
-"""Parser for the JSON file of a node's expectations, using only the standard library.
+"""Parses the JSON file with a node's expectations, using only the standard library.
 
 The models that write this file are in `gpu_platform/planning/expectations/section.py`.
 """
@@ -27,13 +27,13 @@ RACK = "rack"
 
 @dataclass(frozen=True)
 class Expectation:
-    """Expected value of one check in the node agent, its source, and its tolerance in percent of the value.
+    """The node agent's expected value for one check, its source, and its tolerance in percent of the value.
 
-    With `rolled`, the platform sets the value on one node after another. A different value on a node that still
-    waits is then unknown, not a fault. `mig_config` is the value of the label `nvidia.com/mig.config` on a node
-    that no longer waits, or "" if the check does not depend on the label. With `at_boot`, a node changes to the
-    value only when it boots, so a different value does not fail the node. `remedy` describes how to set the value
-    on a node. If it is empty, the remedy of the check applies.
+    With `rolled`, the platform sets the value on one node after another. A different value on a node that is still
+    waiting is then unknown, not a fault. `mig_config` is the value of the label `nvidia.com/mig.config` on a node
+    that is no longer waiting, or "" if the check does not depend on the label. With `at_boot`, a node changes to
+    the value only when it boots, so a different value does not fail the node. `remedy` describes how to set the
+    value on a node. If it is empty, the remedy of the check applies.
     """
 
     value: Any
@@ -106,7 +106,7 @@ def health_of(snapshot: Snapshot, more: Mapping[str, Expectation] | None = None)
 def parse_expectations(text: str, source: str) -> Expectations:
     """Parse the text of an expectations file. `source` is the file's name in errors.
 
-    Raises BadExpectations with every mistake.
+    Raises BadExpectations, which lists every mistake.
     """
     try:
         data: Any = json.loads(text)
@@ -208,7 +208,7 @@ def _is_nics(value: object) -> bool:
 
 
 def xid_codes(text: str) -> list[int]:
-    """Return the numbers in a text such as `8 11 39-41`. Raises ValueError."""
+    """Parse numbers and ranges such as `8 11 39-41`, and return all numbers. Raises ValueError."""
     ranges = [part.partition("-") for part in text.split()]
     return [code for first, _, last in ranges for code in range(int(first), int(last or first) + 1)]
 

@@ -171,7 +171,7 @@ def fabric_mtu(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
 
 
 def fabric_manager(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
-    """Check that the fabric manager still runs.
+    """Check that the fabric manager is still running.
 
     When it ends, GPUs stay registered, but failed links are not retrained.
     """
@@ -225,7 +225,7 @@ def imex_domain(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
 
 
 def nic_affinity(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
-    """Check that the GPU has a fabric NIC behind its PCIe switch, if sysfs shows the machine's switches."""
+    """Check that the GPU has a fabric NIC behind its PCIe switch, if the switches are visible in sysfs."""
     devices = snapshot.pci_devices
     if expectation is None:
         return not_expected()

@@ -17,7 +17,8 @@ REPLACE = "drain the node and have the GPU replaced"
 # limits in DCGM: DCGM_LIMIT_MAX_RETIRED_PAGES, _SOFT_LIMIT in dcgm_structs.h; read 2026-11-25
 MOST_RETIRED_PAGES = 63
 MOST_DOUBLE_BIT_PAGES = 15
-# Growth per minute above which hardware fails. Source: DCGM, dcgm_gpu_hardware_limits.h; read 2026-11-25.
+# Largest growth of error counters per minute on sound hardware.
+# Source: DCGM, dcgm_gpu_hardware_limits.h; read 2026-11-25.
 # DCGM_LIMIT_MAX_PCIREPLAY_RATE is 8 a minute, and DCGM_LIMIT_MAX_NVLINK_CRC_ERROR is 100 a second.
 # DCGM_LIMIT_MAX_NVLINK_ERROR is 1 replay or recovery, and DCGM_LIMIT_MAX_SBE_RATE is 10, a preliminary limit.
 MOST_GROWTH: Mapping[str, float] = {
@@ -90,8 +91,9 @@ def ecc_errors(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snap
 
 
 def sram_errors(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
-    """Check the flag that a GPU has too many uncorrectable SRAM errors. NVIDIA's replacement policy uses this
-    flag.
+    """Check the flag with which a GPU reports too many uncorrectable SRAM errors.
+
+    NVIDIA's replacement policy uses this flag.
     """
     del snapshot
     return judged(
@@ -161,7 +163,7 @@ def error_growth(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Sn
 
 
 def processes(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
-    """Check that no process uses the GPU, for a node that is expected to be idle."""
+    """Check that no process uses the GPU of a node that is expected to be idle."""
     del snapshot
 
     def observed(found: list[tuple[int, int]]) -> str:

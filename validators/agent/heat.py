@@ -1,8 +1,8 @@
 """Checks whether a GPU is slowed down, based on its clock event reasons and its temperature.
 
 Both values change from second to second while jobs run, so one bad sample is not a fault. A slowdown fails the
-check only if at least half of the passes in the last minutes have detected it. A single run of the agent has only
-one sample.
+check only if at least half of the agent's recent passes have detected it. A single run of the agent has only one
+sample.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def slowed_by(gpu: GpuSnapshot) -> list[str]:
 
 
 def throttle_reasons(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
-    """Check that fewer than half of the passes in the last minutes have detected a hardware or thermal slowdown.
+    """Check that fewer than half of the agent's recent passes have detected a hardware or thermal slowdown.
 
     If there was only one pass, this pass must not have detected a slowdown.
     """

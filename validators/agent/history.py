@@ -1,4 +1,4 @@
-"""Compares passes to find counters that grow, slowdowns that last, and errors that earlier passes have seen."""
+"""Compares passes to find counters that grow, slowdowns that last, and errors that earlier passes have found."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from validators.agent.snapshot import RESET_REQUIRED, GpuSnapshot, Reading, Snap
 from validators.agent.xid_check import RECENT_SECONDS, Xid, XidTable
 from validators.agent.xids import LOG_BEGINS
 
-WINDOW_SECONDS = 600.0  # how long growth counts; afterwards the node passes again
+WINDOW_SECONDS = (
+    600.0  # period in seconds over which growth is counted; a node without growth in this period passes again
+)
 Counters = dict[str, int]
 Line = tuple[int, int, int, int, int, str]  # one line of Snapshot.xids
 
@@ -35,7 +37,7 @@ class Reader(Protocol):
 
 
 class Remembering:
-    """Reads Snapshots through another reader and adds to each Snapshot what earlier passes have seen."""
+    """Reads Snapshots through another reader, and adds the findings of earlier passes to each Snapshot."""
 
     def __init__(self, reader: Reader, table: XidTable, clock: Callable[[], float] = time.monotonic) -> None:
         self._reader = reader
@@ -43,9 +45,9 @@ class Remembering:
         self._clock = clock
         self._passes: deque[tuple[float, dict[str, Counters]]] = deque()
         self._slowed: deque[tuple[float, dict[str, list[str]]]] = deque()
-        """Time of each pass, and the slowdown reasons of each GPU."""
+        """For each pass: its time, and the slowdown reasons of each GPU."""
         self._events: list[tuple[float, int, int]] = []
-        """Time, Xid code and index of the GPU."""
+        """Xid events, each as a tuple of time, code and GPU index."""
         self._lines: dict[object, tuple[float, Line]] | None = None
         """Time and line of the last error of each kind in the kernel log, or None until the log has been read."""
         self._energy: dict[str, int] = {}
@@ -64,11 +66,11 @@ class Remembering:
 
     @property
     def reset_times(self) -> dict[int, int]:
-        """Time of the last reset that was seen, by GPU index, in seconds since the epoch."""
+        """Time of each GPU's last known reset, by GPU index, in seconds since the epoch."""
         return dict(self._reset_times)
 
     def recall(self, reset_times: Mapping[int, int]) -> None:
-        """Add the resets that an earlier process has seen, unless this process has seen a later reset."""
+        """Add the resets that an earlier process has recorded, unless this process has recorded a later reset."""
         for index, at in reset_times.items():
             if at > self._reset_times.get(index, 0):
                 self._reset_times[index] = at
@@ -155,7 +157,7 @@ class Remembering:
         return Reading([(code, index, round(now - at)) for at, code, index in self._events])
 
     def _logged(self, xids: Reading[list[Line]], now: float) -> Reading[list[Line]]:
-        """Return lines that the log has lost but that still count, followed by the lines of the kernel log."""
+        """Return lines that the log has lost but that still count, followed by the log's current lines."""
         if xids.value is None and self._lines is None:
             return xids
         # The beginning of the log matters only in the first pass, because later losses are remembered.

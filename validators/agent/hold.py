@@ -12,8 +12,8 @@ Leases, `held-POOL-NUMBER`, which limit how many nodes of a pool are tainted at 
 Lease, so both are deleted together. The agent compares the node's Leases with its taint for each report, so a
 Lease is released no matter who removed the taint. If the maximum is lowered, the taints that exist stay. A node
 that has the taint keeps its Lease, or takes a Lease above the maximum, and further nodes wait. The next report
-removes the taint only if failing nodes are no longer held back at all. The agent has no permission to read nodes,
-so it sends a patch, which returns the changed object.
+removes the taint only if failing nodes are no longer tainted at all. The agent has no permission to read nodes, so
+it sends a patch, which returns the changed object.
 
 `spec.taints` is one list that several owners share. The agent replaces the list only if its resourceVersion is
 unchanged since the agent read it.
@@ -38,17 +38,19 @@ FAILED_TAINT = "status-taint.cluster-autoscaler.kubernetes.io/gpu-failed"
 MOST_HELD_VARIABLE = "GPU_PLATFORM_MOST_HELD"
 HELD_WITH_VARIABLE = "GPU_PLATFORM_HELD_WITH"
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}"
-_ATTEMPTS = 5  # number of tries; the kubelet and controllers may change the node between a read and a patch
+_ATTEMPTS = (
+    5  # number of tries, because the kubelet and controllers may change the node between a read and a patch
+)
 
 Taint = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Holding:
-    """Maximum number of failing nodes of the pool that are held back at a time. With 0, none are held back.
+    """Maximum number of failing nodes of a pool that may be tainted at a time; 0 means none.
 
-    `pool` is the pool whose nodes share the maximum, if it is not the report's pool. With `new`, new nodes are
-    held back.
+    `pool` is the pool to which the maximum applies, if it differs from the report's pool. If `new` is true, new
+    nodes are also tainted until they pass.
     """
 
     most: int
@@ -57,7 +59,7 @@ class Holding:
 
     @classmethod
     def of_environment(cls, environment: Mapping[str, str] = os.environ) -> Holding:
-        """Return the settings in the pod's environment variables. Without them, no node is held back."""
+        """Return the settings in the pod's environment variables. Without them, no node is tainted."""
         text = environment.get(MOST_HELD_VARIABLE, "")
         known = text.isdigit()
         return cls(int(text) if known else 0, environment.get(HELD_WITH_VARIABLE, ""), new=known)
@@ -74,7 +76,7 @@ class NodeTaints:
     def set(self, report: Report, node: Mapping[str, Any], now: str) -> str:
         """Set the taints of a node according to its report.
 
-        Return why a failing node is not held back, or "". `node` is the node as the API server last returned it.
+        Return why a failing node is not tainted, or "". `node` is the node as the API server last returned it.
         Raises ApiError.
         """
         for attempt in range(_ATTEMPTS):
@@ -146,7 +148,7 @@ class NodeTaints:
                 return name
         most = self._holding.most
         free = [name for number in range(most + len(taken)) if (name := f"held-{pool}-{number}") not in taken]
-        # Nodes that fail at the same time try the same names, so that together they do not exceed the maximum.
+        # Nodes that fail at the same time try the same names, so that they cannot exceed the maximum together.
         names = free[: most if held else max(0, most - len(taken))]
         # Without `force`, applying another holder's Lease is a conflict.
         node_hash = hashlib.sha256(self._identity.node.encode()).hexdigest()[:16]

@@ -20,7 +20,7 @@ from validators.agent.report import Identity, Report
 
 CONDITION = "GpuPlatformValidated"
 VALIDATED_LABEL = "gpu-platform.dev/validated"
-"""Label of a node that passes. Its value is the hash of the expectations that the node passed."""
+"""Label on a node that passes. Its value is the hash of the expectations that the node passed."""
 _EVENTS_NAMESPACE = "default"  # namespace of Events about nodes
 _STATUS = {PASS: "True", FAIL: "False", UNKNOWN: "Unknown"}
 _REASONS = {PASS: "NodePasses", FAIL: "CheckFailed", UNKNOWN: "CheckUnknown"}
@@ -29,7 +29,7 @@ _MOST_CHARACTERS = 900  # maximum length of a message; an Event allows 1024
 
 
 class NodeMarks:
-    """Marks the agent's node. The time of the condition's last change is read from the node, not remembered."""
+    """Marks the agent's node. The time of the condition's last change is read from the node, not kept in memory."""
 
     def __init__(
         self, identity: Identity, server: ApiServer, holding: Holding, on_failure: OnFailure | None = None
@@ -95,7 +95,7 @@ class NodeMarks:
 
 
 def summary(report: Report) -> str:
-    """Return the failed or unknown checks as text for the condition's message."""
+    """Return the failed or unknown checks as a string for the condition's message."""
     quiet = PASS if report["verdict"] == PASS else report["verdict"]
     bad = [_text(entry) for entry in report["checks"] if entry["verdict"] == quiet != PASS]
     return _limited("; ".join(bad) or "all checks pass")

@@ -2,8 +2,8 @@
 
 To change MIG mode, the MIG manager resets all GPUs of the node. A reset is refused while any process has a GPU
 open, such as this agent during a pass. The manager stops the operands of the GPU Operator before a reset, but not
-this agent. It sets the state `pending` before it stops the operands, and stopping them takes longer than the rest
-of a pass that has already begun.
+this agent. It sets the state `pending` before it stops the operands. Stopping them takes longer than a pass that
+has already begun.
 
 Sources: NVIDIA/mig-parted, pkg/mig/reconfigure/reconfigure.go, cmd/nvidia-mig-parted/apply/mode.go and issue 181
 ("In use by another client"); read 2026-11-29.

@@ -34,7 +34,7 @@ def persistence(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Sna
 
 
 def compute_mode(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
-    """Check the compute mode, which determines the processes that may use the GPU."""
+    """Check the compute mode, which determines which processes may use the GPU."""
     del snapshot
     wanted = expectation.value if expectation else ""
     return judged(

@@ -57,7 +57,7 @@ _NVLINK_RECOVERY_FIELD = 59
 _NVLINK_FIELDS = (*_NVLINK_CRC_FIELDS, _NVLINK_REPLAY_FIELD, _NVLINK_RECOVERY_FIELD)
 _FIELDS = (*_REMAPPED_FIELDS, _SLOWDOWN_TLIMIT_FIELD, _RECOVERY_ACTION_FIELD, *_NVLINK_FIELDS)
 _GRAPHICS_CLOCK = 0
-_CORRECTED, _UNCORRECTED, _SINCE_RESET = 0, 1, 0  # values of nvmlMemoryErrorType_t and nvmlEccCounterType_t
+_CORRECTED, _UNCORRECTED, _SINCE_RESET = 0, 1, 0  # constants of nvmlMemoryErrorType_t and nvmlEccCounterType_t
 _LOCATIONS = {  # values of nvmlMemoryLocation_t
     0: "L1 cache",
     1: "L2 cache",
@@ -223,7 +223,7 @@ def _gpus(calls: Calls, count: Reading[int]) -> tuple[GpuSnapshot, ...]:
 
 
 def _with_peers(calls: Calls, gpus: Sequence[GpuSnapshot]) -> tuple[GpuSnapshot, ...]:
-    """Add to each GPU its connections to the GPUs with a higher index."""
+    """Return the GPUs, each with its connections to the GPUs with a higher index."""
     return tuple(
         replace(gpu, peers=_peers(calls, gpu, [other.index for other in gpus[place + 1 :] if other.handle.ok]))
         if gpu.handle.ok
@@ -269,7 +269,7 @@ class _Device:
         return self._calls.value(call, function, (self._handle, *arguments), convert or _plain)
 
     def part(self, function: Callable[..., Any], index: int, kind: str) -> tuple[Reading[Any], _Device]:
-        """Return the answer to the request for a part of the device, and a reader for the part."""
+        """Request a MIG device or another part of this device. Return the answer, and a reader for the part."""
         name = f"{kind} {index} of {self._name}"
         handle = self._calls.handle(Call(function.__name__, name), function, self._handle, index)
         return handle, _Device(self._calls, name, handle.value)
@@ -493,9 +493,7 @@ def _nvlinks(read: Read) -> Reading[list[bool]]:
 
 
 def _fabric(read: Read) -> Reading[list[Any]]:
-    """Read the registration in the NVLink fabric, with its state, status, health (summary and mask), clique and
-    cluster.
-    """
+    """Read the registration in the NVLink fabric: state, status, health (summary and mask), clique and cluster."""
 
     def told(function: Any, info: Any) -> Reading[list[Any]]:  # noqa: ANN401 - a C struct, which the call fills
         def values(_status: object) -> list[Any]:
@@ -523,8 +521,8 @@ def _mig_instances(
 ) -> Reading[list[tuple[int, str, int, int]]]:
     """Return the GPU instances, which are found through their MIG devices (one for each compute instance).
 
-    Each entry contains the id, the profile, the used memory and the total memory. Memory is -1 if the driver does
-    not report it.
+    Each entry is a tuple of id, profile, used memory and total memory. Memory is -1 if the driver does not report
+    it.
     """
     if mode.value is None:
         return Reading(problem=mode.problem, call=mode.call)
@@ -557,7 +555,7 @@ def _by_profile(instances: list[tuple[int, str, int, int]]) -> dict[str, int]:
 
 
 def _memory(read: Read) -> Reading[list[int]]:
-    """Return the total and the used memory in bytes.
+    """Return the total and used memory in bytes.
 
     As in nvidia-smi, memory that the driver reserves for itself does not count as used.
     """
