@@ -1,7 +1,7 @@
-"""Compares the results of active checks on a node with the minimum bandwidths of its pool, as pure functions.
+"""Compares a node's results of active checks with the minimum bandwidths of its pool, as pure functions.
 
 A record is a JSON object with `node_uid`, `time`, `alone` and `together`. Each of `alone` and `together` contains
-the program's result, an `error`, or `not_run` with the reason.
+the check program's result, an `error`, or `not_run` with the reason.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from validators.agent.outcome import FAIL, NOT_APPLICABLE, PASS, UNKNOWN
 from validators.result import CheckResult, Verdict
 
 VERSION: Final = 1
-"""Version of the program's result."""
+"""Version of the check program's result."""
 RECORD_KEY: Final = "record.json"  # key in the ConfigMap of a node's record
 _PREFIX: Final = "burn-in-"
 _PRODUCTS: Final = "products"
@@ -38,12 +38,12 @@ _REMEDIES: Final[Mapping[str, str]] = {
 
 
 def record_name(node: str) -> str:
-    """Return the name of the ConfigMap that contains the record of a node."""
+    """Return the name of the ConfigMap that contains a node's record."""
     return f"burn-in-{node}"
 
 
 def records_of(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """Return the valid records in some ConfigMaps, by node."""
+    """Return the valid records in the ConfigMaps, by node."""
     found: dict[str, Mapping[str, Any]] = {}
     for config_map in config_maps:
         data: Mapping[str, str] = config_map.get("data") or {}

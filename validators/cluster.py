@@ -17,7 +17,7 @@ from validators.result import CheckResult, Verdict
 _NOTHING: Final = "none"
 _MIG_MANAGER_LOG: Final = "kubectl logs -n gpu-operator -l app=nvidia-mig-manager --all-pods"
 DEAD_ENDS: Final = ("driver-upgrade", "mig-config-state")
-"""Checks that do not pass by waiting: a controller has given up on the node, and a person has to act."""
+"""Checks that never pass just by waiting: a controller has given up on the node, and a person has to act."""
 # Prefix of a label's value that remains if the MIG manager or the driver's pod ends during a change.
 # Sources: NVIDIA/gpu-operator#2833 and #316; read 2026-11-29.
 _PAUSED: Final = "paused-for-"
@@ -104,13 +104,13 @@ def _ready(node: Mapping[str, Any]) -> CheckResult:
 
 
 def driver_upgrade_state(node: Mapping[str, Any]) -> str:
-    """Return the state of the node in the operator's upgrade controller, or "" if no upgrade is due."""
+    """Return the node's state in the operator's upgrade controller, or "" if no upgrade is due."""
     state = _labels(node).get(names.DRIVER_UPGRADE_STATE_LABEL) or ""
     return "" if state == _UPGRADED else state
 
 
 def upgrade_failed(node: Mapping[str, Any]) -> bool:
-    """Return whether the operator has given up replacing the driver of a node, which stays cordoned."""
+    """Return whether the operator has given up replacing the driver on a node. Such a node stays cordoned."""
     return driver_upgrade_state(node) == UPGRADE_FAILED
 
 
@@ -118,7 +118,7 @@ def keeps_driver_upgrade(node: Mapping[str, Any]) -> bool:
     """Return whether a node occupies one of the slots for driver upgrades.
 
     It does so if its upgrade has failed, or if it is not ready during the upgrade. The upgrade controller waits
-    without a limit for the driver's pod of a node (NVIDIA/k8s-operator-libs, pkg/upgrade/common_manager.go,
+    indefinitely for the driver's pod on a node (NVIDIA/k8s-operator-libs, pkg/upgrade/common_manager.go,
     ProcessPodRestartNodes; read 2026-11-29).
     """
     state = driver_upgrade_state(node)
@@ -196,7 +196,8 @@ def _left_remedy(left: Sequence[LeftPod]) -> str:
 
 
 def _allocatable(node: Mapping[str, Any], expectation: NodeExpectation) -> list[CheckResult]:
-    """Compare the numbers of GPU and NIC resources, including unexpected GPU resources.
+    """Compare the numbers of GPU and NIC resources with the expected numbers. Unexpected GPU resources are
+    reported, too.
 
     A missing resource counts as 0.
     """

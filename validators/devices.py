@@ -28,8 +28,8 @@ def check_devices(
 ) -> list[CheckResult]:
     """Return the results for a node with DRA, or an empty list for a node with a device plugin.
 
-    `slices` are all ResourceSlices of the cluster, or None if they were not read. `now` defaults to the time of
-    the call.
+    `slices` contains all ResourceSlices of the cluster, or is None if they were not read. `now` defaults to the
+    time of the call.
     """
     if expectation.gpu_devices is None:
         return []
@@ -61,9 +61,9 @@ def check_devices(
 def check_nics(
     node: str, slices: Sequence[Mapping[str, Any]] | None, expectation: NodeExpectation
 ) -> list[CheckResult]:
-    """Return the result for a node whose NICs a DRA driver publishes, or an empty list for other nodes.
+    """Return the result for a node whose NICs are published by a DRA driver, or an empty list for other nodes.
 
-    `slices` are all ResourceSlices of the cluster, or None if they were not read.
+    `slices` contains all ResourceSlices of the cluster, or is None if they were not read.
     """
     if expectation.nic_driver is None:
         return []
@@ -99,7 +99,9 @@ def _partitions(devices: Sequence[Mapping[str, Any]], expectation: NodeExpectati
 def _current(
     node: str, slices: Sequence[Mapping[str, Any]], driver: str = names.DRA_DRIVER
 ) -> list[Mapping[str, Any]]:
-    """Return a driver's current slices of a node: the slices with the newest generation of the pool."""
+    """Return the slices that a driver currently publishes for a node: those with the newest generation of the
+    pool.
+    """
     own = [one for one in slices if one["spec"].get("driver") == driver and one["spec"].get("nodeName") == node]
     newest = max((one["spec"]["pool"]["generation"] for one in own), default=0)
     return [one for one in own if one["spec"]["pool"]["generation"] == newest]

@@ -1,4 +1,4 @@
-"""Checks that all nodes of a pool are in one NVLink domain. The check reads a label that feature discovery sets.
+"""Checks that all nodes of a pool are in one NVLink domain, using a label that feature discovery sets.
 
 Nodes with the same value of nvidia.com/gpu.clique (`<cluster UUID>.<clique id>` of the fabric) reach each other
 over NVLink. Source: EKS user guide, P6e-GB200 UltraServers; kubernetes-sigs/dra-driver-nvidia-gpu,

@@ -28,7 +28,7 @@ _NOT_XML: Final = re.compile(r"[^\t\n\r\x20-\uD7FF\uE000-\uFFFD\U00010000-\U0010
 
 
 def print_report(report: ValidationReport, console: Console) -> None:
-    """Print failed and unknown checks, with one row for all nodes with the same result, then one line per pool."""
+    """Print the failed and unknown checks, then one line per pool. Nodes with the same result share a row."""
     for verdict in (FAIL, UNKNOWN):
         rows = _rows(_shared(report, verdict))
         if rows:
@@ -53,7 +53,7 @@ def print_report(report: ValidationReport, console: Console) -> None:
 def as_junit(report: ValidationReport) -> str:
     """Return JUnit XML with a test suite for each node and a test case for each check.
 
-    A critical unknown check is an error. Other unknown checks are skipped.
+    If the result of a check is unknown, its test case is an error if the check is critical, and skipped otherwise.
     """
     root = ElementTree.Element("testsuites", name="gpu-platform validation")
     for node in report.nodes:
@@ -86,8 +86,8 @@ def as_junit(report: ValidationReport) -> str:
 def as_ctrf(report: ValidationReport) -> dict[str, Any]:
     """Return the report in the Common Test Report Format as JSON values, with a test for each check of a node.
 
-    A critical unknown check is `other`. Other unknown checks and checks that are not applicable are `skipped`.
-    Source: ctrf.io, schema 0.0.0; read 2026-11-25.
+    If the result of a check is unknown, its test is `other` if the check is critical, and `skipped` otherwise.
+    Checks that are not applicable are also `skipped`. Source: ctrf.io, schema 0.0.0; read 2026-11-25.
     """
     tests = [_ctrf_test(node, check) for node in report.nodes for check in node.checks]
     counts = {status: sum(test["status"] == status for test in tests) for status in _CTRF_STATES}

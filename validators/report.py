@@ -1,4 +1,4 @@
-"""Validation report of all nodes of a stack, from the node agents' reports and the cluster checks."""
+"""Validation report on all nodes of a stack, from the node agents' reports and the cluster checks."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class ExpectedPool:
     """Expectations for one pool: for its node agents' reports, its cluster checks and its number of nodes.
 
     In a pool without hardware expectations (a CPU pool), no agent runs on the nodes, so no reports are required.
-    `selector` selects the pool's nodes, and `least` and `most` are the bounds of their number. `usual` is the
-    number in the stack file, if an autoscaler may change it. `why` names what sets the number within the bounds.
+    `selector` selects the pool's nodes. `least` and `most` are the bounds of their number, and `why` names what
+    sets the number within these bounds. `usual` is the number in the stack file, if an autoscaler may change it.
     """
 
     hardware: Expectations
@@ -52,7 +52,7 @@ class ExpectedPool:
     replacement: str = ""
     """The resource that creates the pool's nodes, and how to replace a node.
 
-    Empty if no resource of the stack recreates the nodes.
+    Empty if no resource in the stack recreates the nodes.
     """
 
     @property
@@ -73,8 +73,8 @@ class NodeReport:
     """Results of all checks of one node, or of the pool itself if `node` is None.
 
     `duration_seconds` is the duration of the agent's check, or 0 without a report. `reported` is the time at which
-    the agent wrote its report, or "" without a report. `notes` describe a cordon and foreign taints. They do not
-    fail the node.
+    the agent wrote its report, or "" without a report. `notes` describes a cordon, and taints that are not part of
+    the stack. Notes do not fail the node.
     """
 
     node: str | None
@@ -110,7 +110,7 @@ class NodeReport:
 
 @dataclass(frozen=True, slots=True)
 class ValidationReport:
-    """Report of all nodes of all pools.
+    """Report on all nodes of all pools.
 
     A pool has an entry if its number of nodes, its NVLink domain or a reservation is not as expected. `time` is
     the time of the comparison, or "" if it is not known.
@@ -162,12 +162,12 @@ def build_report(
     left: Mapping[str, Sequence[LeftPod]] | None = None,
     behind: Sequence[str] = (),
 ) -> ValidationReport:
-    """Return the report of all nodes. `time` is in ISO 8601.
+    """Return the report on all nodes. `time` is in ISO 8601.
 
-    - `nodes` are `v1/Node` objects, and `reports` are the agents' reports by node (`reports_of`).
-    - `pod_uids` are the UIDs of the current agent pod of each node (`pod_uids_of`). If None, they are not checked.
-    - `slices` are the ResourceSlices, for pools with DRA.
-    - `node_classes` are the EC2NodeClasses, for Karpenter pools with a reservation.
+    - `nodes` contains `v1/Node` objects, and `reports` the agents' reports by node (`reports_of`).
+    - `pod_uids` contains the UID of each node's current agent pod (`pod_uids_of`). If None, UIDs are not checked.
+    - `slices` contains the ResourceSlices, for pools with DRA.
+    - `node_classes` contains the EC2NodeClasses, for Karpenter pools with a reservation.
     - `left` contains the GPU pods that an eviction does not remove, by node.
     - `behind` contains the nodes whose unfinished driver upgrades delay the upgrades of other nodes.
     """
@@ -185,7 +185,7 @@ def build_report(
 
 
 def reports_of(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """Return the agents' reports in some ConfigMaps, by node. A report that is not valid JSON becomes `{}`."""
+    """Return the agents' reports in the ConfigMaps, by node. A report that is not valid JSON becomes `{}`."""
     reports: dict[str, Mapping[str, Any]] = {}
     for config_map in config_maps:
         if names.VALIDATION_REPORT_LABEL not in _labels(config_map):
@@ -233,7 +233,7 @@ def _pool_checks(
 ) -> tuple[CheckResult, ...]:
     """Return the results of pool-level checks that do not pass.
 
-    `strays` are nodes that have lost the pool's labels.
+    `strays` contains the nodes that have lost the pool's labels.
     """
     size, domain = _size(pool, len(nodes), strays), check_domain(pool.node, nodes)
     found = (check_reservation(reservation, node_classes) for reservation in pool.reservations)
@@ -277,7 +277,7 @@ def _size(pool: ExpectedPool, found: int, strays: Sequence[Mapping[str, Any]]) -
 
 
 def _time(text: str) -> float:
-    """Return the seconds since the epoch of a time in ISO 8601, or 0 for other text."""
+    """Convert a time in ISO 8601 to seconds since the epoch. Return 0 for other text."""
     try:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:
@@ -336,8 +336,9 @@ def _node_report(
 
 
 def _with_upgrade(check: CheckResult, of_kubernetes: Sequence[CheckResult]) -> CheckResult:
-    """Refer to the node's driver upgrade in the result of the agent's driver check. The agent cannot see the
-    upgrade.
+    """Add a reference to the node's driver upgrade to the result of the agent's driver check.
+
+    The agent itself cannot see the upgrade.
     """
     upgraded = any(one.id == "driver-upgrade" and one.needs_attention for one in of_kubernetes)
     if check.id != "driver-version" or not check.needs_attention or not upgraded:
@@ -346,14 +347,14 @@ def _with_upgrade(check: CheckResult, of_kubernetes: Sequence[CheckResult]) -> C
 
 
 def with_replacement(check: CheckResult, replacement: str) -> CheckResult:
-    """Set the field `replacement` of a check, if the check's remedy may be to replace something."""
+    """Set the field `replacement` of a check if the check's remedy may include a replacement."""
     if not check.needs_attention or not replacement or "replace" not in check.remediation:
         return check
     return replace(check, replacement=replacement)
 
 
 def _why_not_counted(report: Mapping[str, Any] | None, pool: ExpectedPool, pod_uid: str | None) -> str:
-    """Return why a report is outdated or has an unknown format, or ""."""
+    """Return why a report does not count, or "": it is outdated, of unknown format, or for other expectations."""
     if report is None:
         return ""
     if report.get("version") != VERSION:

@@ -18,7 +18,9 @@ from validators.result import CheckResult, Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedReservation:
-    """Capacity reservation that a pool's EC2NodeClass must have found. `source` is its place in the stack file."""
+    """Capacity reservation that Karpenter must have found for a pool's EC2NodeClass. `source` is its place in the
+    stack file.
+    """
 
     node_class: str
     reservation: str
@@ -37,7 +39,7 @@ def check_reservation(
 ) -> CheckResult:
     """Check one reservation of a pool.
 
-    `node_classes` are the cluster's EC2NodeClasses, or None if they were not read.
+    `node_classes` contains the cluster's EC2NodeClasses, or is None if they were not read.
     """
     verdict, observed = _found(expected, node_classes)
     return CheckResult(

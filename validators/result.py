@@ -48,7 +48,7 @@ class CheckResult:
 
     @property
     def remedy(self) -> str:
-        """Remedy as text for the user, including the resource that replaces the node."""
+        """Remedy as a sentence for the user, including the resource that replaces the node."""
         if not self.replacement:
             return self.remediation
         return f"{self.remediation}. To replace the node: {self.replacement}"
@@ -84,7 +84,7 @@ class CheckResult:
 
 
 def overall(results: Iterable[CheckResult]) -> Verdict:
-    """Combine the verdicts of some checks by the agent's rule.
+    """Combine the verdicts of checks by the agent's rule.
 
     The result is not-applicable if there are checks but none is applicable.
     """

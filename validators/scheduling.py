@@ -87,13 +87,13 @@ def _taints(node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def _spec_fields(entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the fields of the spec that an entry of managedFields owns."""
+    """Return the fields in `spec` that an entry of managedFields owns."""
     fields: Mapping[str, Any] = entry.get("fieldsV1") or {}
     return fields.get("f:spec") or {}
 
 
 def _writer(node: Mapping[str, Any], field: str) -> tuple[str, str]:
-    """Return the field manager of a field in the spec and the time of its last change.
+    """Return the field manager of a field in `spec`, and the time at which it last changed the field.
 
     Both are empty if they are unknown.
     """

@@ -21,7 +21,7 @@ def check_this_node(
     """Return the agent's report on this machine, or on a recorded machine.
 
     `document` is the JSON text of the expectations, or None to check only health. `source` is the document's name
-    in errors. Raises BadInput with every mistake in the document.
+    in errors. Raises BadInput, which lists every mistake in the document.
     """
     try:
         expectations = None if document is None else parse_expectations(document, source)
@@ -40,7 +40,7 @@ def xid_table() -> Expectation:
 def reader_of(
     replay: Path | None, command: str = "node-check", argument: str = "--replay"
 ) -> NvmlReader | Recorded:
-    """Return a reader of this machine, or of the recording `replay`.
+    """Return a reader for this machine, or for the recording `replay`.
 
     Raises BadInput that names `command` and `argument`.
     """

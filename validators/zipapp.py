@@ -57,7 +57,7 @@ def without_prose(source: bytes) -> bytes:
     """Return a module without its docstrings and comments. Every statement keeps its line, for tracebacks.
 
     A ConfigMap can contain at most 1 MiB (Kubernetes 1.36, core/v1 ConfigMap). In addition, editing a docstring
-    does not restart the programs on the nodes if its number of lines stays the same.
+    does not restart the agents on the nodes if its number of lines stays the same.
     """
 
     def replaced(match: re.Match[bytes]) -> bytes:
@@ -70,7 +70,7 @@ def without_prose(source: bytes) -> bytes:
 
 
 def zipapp(entries: Mapping[str, bytes]) -> bytes:
-    """Return the zipapp that contains some files, by name. Its bytes depend only on these files."""
+    """Return a zipapp that contains the files in `entries`, by name. Its bytes depend only on these files."""
     buffer = io.BytesIO(SHEBANG)
     buffer.seek(0, io.SEEK_END)
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_STORED) as archive:

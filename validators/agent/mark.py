@@ -29,7 +29,7 @@ _MOST_CHARACTERS = 900  # maximum length of a message; an Event allows 1024
 
 
 class NodeMarks:
-    """Marks the agent's node. The time of the condition's last change is read from the node, not kept in memory."""
+    """Marks the agent's node. The time of the condition's last change is read from the node, not stored."""
 
     def __init__(
         self, identity: Identity, server: ApiServer, holding: Holding, on_failure: OnFailure | None = None

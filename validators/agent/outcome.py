@@ -1,4 +1,4 @@
-"""Verdict of one check of the node agent, and the grouping of equal verdicts of several GPUs in a report."""
+"""Verdict of one check of the node agent. In a report, GPUs with equal verdicts are grouped."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HANG_REMEDY: Final = (
 )
 CRASH_REMEDY: Final = "run nvidia-smi on the node; if it ends the same way, reinstall the driver and reboot"
 
-# Persistence mode counts as a process that has the GPU open, so that a reset of the GPU is refused.
+# Persistence mode counts as a process that uses the GPU, so that a reset of the GPU is refused.
 # Sources: NVIDIA/NVSentinel#1690, NVIDIA/gpu-operator#118; read 2026-11-29.
 RESET: Final = (
     "drain the node and reset the GPU (nvidia-smi --persistence-mode=0, nvidia-smi --gpu-reset) or reboot"
@@ -59,25 +59,25 @@ class Outcome:
 
 
 def not_expected(observed: str = "") -> Outcome:
-    """Return the outcome of a check without an expectation. It reports the observed value for information."""
+    """Return the outcome of a check without an expectation. The observed value is only for information."""
     return Outcome(NOT_APPLICABLE, "", observed)
 
 
 def unanswered(reading: Reading[Any], expected: str) -> Outcome:
-    """Return the unknown outcome of a check whose expected value NVML did not report."""
+    """Return the unknown outcome of a check whose value NVML did not report."""
     observed = f"{reading.call}: {reading.problem.replace('-', ' ')}"
     return Outcome(UNKNOWN, expected, observed, REMEDIES.get(reading.problem, _OTHER_REMEDY))
 
 
 def compared(as_expected: bool, expected: str, observed: str, remediation: str) -> Outcome:
-    """Return a pass or a fail. Only a failure contains the remedy."""
+    """Return a pass or a fail. Only a fail contains the remedy."""
     return Outcome(PASS, expected, observed) if as_expected else Outcome(FAIL, expected, observed, remediation)
 
 
 def merged(outcomes: Sequence[Outcome]) -> list[tuple[str | None, Outcome]]:
-    """Group the outcomes of GPUs 0, 1, ... into pairs of a device text and an outcome.
+    """Group the outcomes of GPUs 0, 1, ... Each entry is a pair: the GPUs as a string, and their common outcome.
 
-    The device text is None if the outcome applies to all GPUs. GPUs with equal outcomes share an entry. Passed and
+    The string is None if the outcome applies to all GPUs. GPUs with equal outcomes share an entry. Passed and
     not-applicable outcomes share an entry even if their values differ.
     """
     groups: dict[Outcome, list[int]] = {}
@@ -101,7 +101,7 @@ def _distinct(texts: Sequence[str]) -> str:
 
 
 def _devices(indices: Sequence[int]) -> str:
-    """Return the GPUs of some indices as text, such as `GPU 3` or `GPUs 0-2, 4`."""
+    """Return the names of GPUs as a string, such as `GPU 3` or `GPUs 0-2, 4`."""
     if len(indices) == 1:
         return f"GPU {indices[0]}"
     runs: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""Publishes a node's report as a ConfigMap by server-side apply, with the pod's service account."""
+"""Publishes a node's report as a ConfigMap with server-side apply, using the pod's service account."""
 
 from __future__ import annotations
 

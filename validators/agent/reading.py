@@ -33,14 +33,14 @@ from validators.agent.calls import (
 from validators.agent.outcome import CRASH_REMEDY, HANG_REMEDY
 from validators.agent.snapshot import Reading, Snapshot
 
-READER_VARIABLE = "GPU_PLATFORM_NVML_READER"  # a command, as a JSON list, that reads NVML instead of this agent
+READER_VARIABLE = "GPU_PLATFORM_NVML_READER"  # a JSON list with a command that reads NVML in place of this agent
 READ_COMMAND = "read-nvml"
 START = "starting Python"  # name of the step before the first call
 _PR_SET_PDEATHSIG = 1
-_GRACE_SECONDS = 2.0  # time for a killed child to end; a child in a hanging driver call does not end
+_GRACE_SECONDS = 2.0  # time for a killed child to end, because a child in a hanging driver call does not end
 _POLL_SECONDS = 0.25  # interval for checking whether a child has ended, if another process keeps its pipes open
-_CALL_SHARE = 0.25  # share of the time limit for one call
-_OPENING_CALLS = 2  # loading and initialising NVML; these calls have no shorter limit
+_CALL_SHARE = 0.25  # fraction of the time limit that one call may take
+_OPENING_CALLS = 2  # the calls that load and initialise NVML, which have no shorter limit
 _MOST_CHILDREN = 8  # maximum number of children per pass
 _MOST_STUCK = 3  # maximum number of children that survive a kill
 _LAST_WORDS = 4096
@@ -120,7 +120,7 @@ class NvmlReader:
         """Return the Snapshot of this node within the time limit.
 
         A call that does not return, or that ends the process, is listed in `unanswered`. All other values are
-        present. Calls that still hang in an earlier child are not made again.
+        present. Calls that are still hanging in an earlier child are not made again.
         """
         until = time.monotonic() + deadline_seconds
         self.journal = journal = Journal()
@@ -153,10 +153,10 @@ class NvmlReader:
         return replace(snapshot, unanswered=tuple(lost), remediation=snapshot.remediation or remedy)
 
     def wait(self, seconds: float) -> Reading[list[tuple[int, int, int]]]:
-        """Wait, and return the Xid errors from NVML's events meanwhile, each with its code, GPU index and age in
-        seconds.
+        """Wait, and return the Xid errors that NVML events reported meanwhile.
 
-        If a call hangs or ends its process, later events are lost, but the wait does not take longer.
+        Each error is a tuple of code, GPU index and age in seconds. If a call hangs or ends its process, later
+        events are lost, but the wait does not take longer.
         """
         until = time.monotonic() + seconds
         self._stuck = [(child, call) for child, call in self._stuck if child.alive()]
@@ -173,7 +173,7 @@ class NvmlReader:
 
 
 def _of_journal(journal: Journal) -> Snapshot:
-    """Return the Snapshot of the answers so far, without making a call."""
+    """Return the Snapshot that contains the answers so far, without making a call."""
     from validators.agent.nvml import read_nvml
 
     return read_nvml(journal, lambda _: None, live=False)
@@ -223,7 +223,7 @@ class _Process:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            start_new_session=True,  # so that processes that a library starts are killed too
+            start_new_session=True,  # so that processes started by a library are killed too
         )
 
     def follow(self, until: float, call_seconds: float) -> End:
@@ -265,7 +265,7 @@ class _Process:
         return self._process.poll() is None
 
     def _give(self, pipe: int) -> bool:
-        """Write a part of the journal to the child, and return whether a part of the journal remains."""
+        """Write a part of the journal to the child, and return whether more remains to be written."""
         try:
             self._given = self._given[os.write(pipe, self._given[:_BUFFER]) :]
         except BlockingIOError:

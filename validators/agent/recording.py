@@ -1,4 +1,4 @@
-"""Recordings of NVML's answers. They are written on a node and can be checked on any machine.
+"""Recordings of NVML's answers. A recording is written on a node, and any machine can check it.
 
 A recording contains the answer to each call, so that it is checked in the same way as a node. UUIDs and serial
 numbers are replaced unless the user requests them. Equal values have equal replacements.
@@ -17,7 +17,7 @@ from validators.agent.outcome import CRASH_REMEDY, HANG_REMEDY
 from validators.agent.snapshot import Snapshot
 from validators.agent.unreadable import why_unreadable
 
-VERSION = 2  # since version 2, recordings also contain the utilisation of GPUs
+VERSION = 2  # since version 2, recordings also contain GPU utilisation
 _LOST = {DID_NOT_RETURN: "did not return", ENDED_THE_PROCESS: "ended the reading process"}
 _IDENTITY = ("nvmlDeviceGetUUID", "nvmlDeviceGetSerial")
 
@@ -30,7 +30,7 @@ class BadRecording(Exception):
 
 
 def to_recording(journal: Journal, *, with_serials: bool = False) -> dict[str, Any]:
-    """Return the answers of a pass as the JSON form of a recording."""
+    """Return the answers of a pass in the JSON format of a recording."""
     replaced: dict[tuple[str, str], str] = {}
     answers: dict[str, list[Any]] = {}
     for text, (value, problem) in journal.answers.items():
@@ -60,7 +60,7 @@ def read_recording(path: Path) -> Journal:
 
 
 def parse_recording(text: str, source: str) -> Journal:
-    """Return the answers in the text of a recording.
+    """Parse a recording and return its answers.
 
     `source` is the file's name in errors. Raises BadRecording.
     """

@@ -1,4 +1,4 @@
-"""Report of the node agent about one node, as JSON and as text."""
+"""The node agent's report on one node, as JSON and as text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Report = dict[str, Any]
 
 @dataclass(frozen=True)
 class Identity:
-    """Node of the report, and the agent's pod. The pod's fields are "" outside a cluster."""
+    """The node that the report is about, and the agent's pod. The pod's fields are "" outside a cluster."""
 
     node: str
     pod_name: str = ""
@@ -35,7 +35,7 @@ class Identity:
 
     @classmethod
     def of_environment(cls, environment: Mapping[str, str] = os.environ) -> Identity:
-        """Return the values of the downward API. Without them, the node is the host name."""
+        """Return the values from the downward API. Without them, the host name is used as the node's name."""
         return cls(
             environment.get("NODE_NAME") or socket.gethostname(),
             environment.get("POD_NAME", ""),
@@ -86,7 +86,7 @@ def check_node(
 
 
 def content_of(report: Report) -> object:
-    """Return the part of a report that must be published when it changes.
+    """Return a value that changes when the report must be published again.
 
     It contains no times, no observed values and no passed checks. The loss of MIG instances is included, because
     it taints the node, although only an observed value changes.

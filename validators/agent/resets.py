@@ -1,4 +1,4 @@
-"""Stores the GPU resets that the agent has seen in an annotation of its node, for the next agent on the node.
+"""Stores the GPU resets that the agent has detected in an annotation of its node, for the next agent on the node.
 
 A new agent cannot detect an earlier reset, because the energy counter has already restarted. The Xid error that
 the reset cleared is still in the kernel log.
@@ -14,11 +14,11 @@ from validators.agent.history import Remembering
 from validators.agent.publish import FIELD_MANAGER
 from validators.agent.report import Identity
 
-RESETS_ANNOTATION = "gpu-platform.dev/gpu-resets"  # JSON: time in seconds since the epoch, by index of the GPU
+RESETS_ANNOTATION = "gpu-platform.dev/gpu-resets"  # JSON: time in seconds since the epoch, by GPU index
 
 
 class SeenResets:
-    """Reads the annotation before the first pass, and writes it after a reset was seen."""
+    """Reads the annotation before the first pass, and writes it after a reset was detected."""
 
     def __init__(self, identity: Identity, reader: Remembering) -> None:
         self._path = f"/api/v1/nodes/{identity.node}"
@@ -26,7 +26,9 @@ class SeenResets:
         self._kept: dict[int, int] | None = None
 
     def recall(self) -> None:
-        """Pass the resets of earlier agents to the reader. Without an API server, the next call tries again."""
+        """Add the resets of earlier agents to the reader. If there is no API server yet, the next call tries
+        again.
+        """
         if self._kept is not None:
             return
         try:
@@ -38,7 +40,7 @@ class SeenResets:
         self._reader.recall(self._kept)
 
     def keep(self, server: ApiServer) -> None:
-        """Write the resets to the node, if a new reset was seen. Raises ApiError."""
+        """Write the resets to the node if a new one was detected. Raises ApiError."""
         seen = self._reader.reset_times
         if self._kept is None or seen == self._kept:
             return
@@ -51,7 +53,7 @@ class SeenResets:
 
 
 def _parsed(text: str) -> dict[int, int]:
-    """Return the resets in an annotation, or none if its text is not valid."""
+    """Return the resets in an annotation, or no resets if the annotation is invalid."""
     try:
         return {int(index): int(at) for index, at in json.loads(text or "{}").items()}
     except (ValueError, TypeError, AttributeError):

@@ -1,4 +1,4 @@
-"""Checks the node periodically and answers probes. The pod is ready only while the node passes."""
+"""Checks the node periodically and answers probes. The pod is ready only as long as the node passes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from validators.agent.snapshot import OTHER_DRIVER
 REPUBLISH_SECONDS = 600  # minimum time between equal reports, which limits the load on the API server
 _REQUEST_SECONDS = 5
 _WAIT_SECONDS = 5.0  # interval between tries while the GPUs must not be read
-# Only the kubelet sends probes. Clients that keep connections open must not block it or exhaust the memory.
+# Only the kubelet sends probes.
+# Clients that keep connections open must not block the probes or exhaust the memory.
 MOST_CONNECTIONS = 32
 MOST_CONNECTIONS_OF_ADDRESS = 4
 # A container keeps the driver library that it started with, so it must be restarted after a driver update.
-# It restarts immediately if its library has worked before.
+# If its library has worked before, the container restarts immediately.
 # Otherwise it waits, because a new container may receive the same library until the host is rebooted.
 RESTART_SECONDS = 300
 

@@ -1,4 +1,4 @@
-"""Values that NVML reported for a node at one time. They are the input of all checks.
+"""Values that NVML reported for a node at one point in time. They are the input of all checks.
 
 This module does not call NVML (`nvml.py` does), so that tests can construct Snapshots.
 """
@@ -40,9 +40,7 @@ class Reading(Generic[T]):
 
     @property
     def supported(self) -> bool:
-        """False if the GPU does not have the feature. True otherwise, even if an error hides whether the GPU has
-        it.
-        """
+        """Whether the GPU may have the feature. True if an error hides whether the GPU has it."""
         return self.problem != NOT_SUPPORTED
 
 
@@ -52,8 +50,8 @@ def _unread() -> Reading[Any]:
 
 @dataclass(frozen=True)
 class GpuSnapshot:
-    """Values of one GPU, with temperatures in °C and memory in MiB. A pair contains the current and the pending
-    value.
+    """Values of one GPU, with temperatures in °C and memory in MiB. A pair of modes contains the current and the
+    pending mode.
     """
 
     index: int
@@ -71,17 +69,18 @@ class GpuSnapshot:
     temperature: Reading[int] = field(default_factory=_unread)
     slowdown_threshold: Reading[int] = field(default_factory=_unread)
     temperature_margin: Reading[int] = field(default_factory=_unread)
-    """Degrees below the GPU's limit, for GPUs without an absolute threshold.
+    """Degrees by which the GPU is below its limit, for GPUs without an absolute threshold.
 
     `slowdown_margin` is the margin at which such a GPU slows down.
     """
     slowdown_margin: Reading[int] = field(default_factory=_unread)
     remapped_rows: Reading[tuple[int, int, bool, bool]] = field(default_factory=_unread)
-    """Rows remapped for correctable and uncorrectable errors, whether one is pending, and whether one failed."""
+    """Rows remapped for correctable and for uncorrectable errors, whether one is pending, and whether one failed.
+    """
     nvlinks: Reading[list[bool]] = field(default_factory=_unread)
     """Whether each link is active."""
     pcie_width: Reading[int] = field(default_factory=_unread)
-    """Current width of the PCIe link, which is the same when the GPU is idle."""
+    """Current width of the PCIe link. It does not change when the GPU is idle."""
     pcie_generation: Reading[int] = field(default_factory=_unread)
     """Maximum generation of the PCIe link. The current generation is lower when the GPU is idle."""
     numa_node: Reading[int] = field(default_factory=_unread)
@@ -106,7 +105,7 @@ class GpuSnapshot:
     power_limit: Reading[tuple[int, int]] = field(default_factory=_unread)
     """Power limit and its default, in mW."""
     ecc_errors: Reading[dict[str, int]] = field(default_factory=_unread)
-    """Uncorrectable errors since the last reset, by location. `elsewhere` counts errors without a known location.
+    """Uncorrectable errors since the last reset, by location. Those without a known location are in `elsewhere`.
     """
     sram_exceeded: Reading[bool] = field(default_factory=_unread)
     """Whether the number of uncorrectable SRAM errors has exceeded the GPU's threshold."""
@@ -118,13 +117,11 @@ class GpuSnapshot:
     """Recovery action that the driver requests (nvmlDeviceGpuRecoveryAction_t), or 0 for none."""
     pcie_replays: Reading[int] = field(default_factory=_unread)
     nvlink_errors: Reading[tuple[int, int, int]] = field(default_factory=_unread)
-    """CRC errors, replays and recoveries of all NVLinks."""
+    """Number of CRC errors, replays and recoveries on all NVLinks."""
     processes: Reading[list[tuple[int, int]]] = field(default_factory=_unread)
-    """PID and memory in MiB of each process that computes on the GPU."""
+    """PID and memory in MiB of each process that uses the GPU for compute."""
     utilization: Reading[tuple[int, int]] = field(default_factory=_unread)
-    """Percentages of the last sample period: the time when a kernel ran, and the time when memory was read or
-    written.
-    """
+    """Percentages of the last sample period in which a kernel ran, and in which memory was read or written."""
     memory_used_bytes: Reading[int] = field(default_factory=_unread)
     power: Reading[int] = field(default_factory=_unread)
     """Power draw of the board, in mW."""
@@ -135,28 +132,28 @@ class GpuSnapshot:
     ecc_corrected: Reading[int] = field(default_factory=_unread)
     """Corrected ECC errors since the last reset."""
     mig_memory: Reading[list[tuple[int, str, int, int]]] = field(default_factory=_unread)
-    """Id, profile, used memory and total memory of each GPU instance, in bytes."""
+    """For each GPU instance: id, profile, used memory and total memory in bytes."""
     growth: Reading[dict[str, int]] = field(default_factory=_unread)
-    """Growth of the counters of corrected errors in the last minutes.
+    """Growth of each counter of corrected errors in recent passes.
 
-    `seconds` is the length of this period. After a single pass, there is no value.
+    `seconds` is the length of this period. There is no value until the second pass.
     """
     slowed: Reading[dict[str, int]] = field(default_factory=_unread)
-    """Number of passes in the last minutes that saw each slowdown reason of `heat.py`, by the reason's name.
+    """For each slowdown reason in `heat.py`, the number of the agent's recent passes that detected it, by name.
 
-    `passes` is the total number of passes. After a single pass, there is no value.
+    `passes` is the total number of recent passes. There is no value if there was only one pass.
     """
     peers: Reading[dict[int, tuple[int, int]]] = field(default_factory=_unread)
     """Connections to the GPUs with a higher index, by that index.
 
-    Each connection contains the common ancestor (nvmlGpuTopologyLevel_t) and the status of peer access over NVLink
-    (nvmlGpuP2PStatus_t).
+    Each connection is a pair: the common ancestor (nvmlGpuTopologyLevel_t), and the status of peer access over
+    NVLink (nvmlGpuP2PStatus_t).
     """
 
     @property
     def problems(self) -> frozenset[str]:
-        """Problems of the values that could not be read. `peers` is excluded, because the other GPU may be at
-        fault.
+        """Problems of the values that could not be read. `peers` is excluded, because its problems may be due to
+        another GPU.
         """
         own = [getattr(self, field.name) for field in fields(self) if field.name not in ("index", "peers")]
         return frozenset(reading.problem for reading in own)
@@ -171,27 +168,25 @@ class Snapshot:
     gpu_count: Reading[int] = field(default_factory=_unread)
     """Number of GPUs that NVML reports, which may include a GPU that has fallen off the bus."""
     xids: Reading[list[tuple[int, int, int, int, int, str]]] = field(default_factory=_unread)
-    """Xid errors in the kernel log, each with its code, PCI domain, bus and device, age in seconds, and the rest
-    of its line.
+    """Xid errors in the kernel log, each as a tuple: code, PCI domain, PCI bus, PCI device, age in seconds, and
+    the rest of its line.
     """
     events: Reading[list[tuple[int, int, int]]] = field(default_factory=_unread)
-    """Xid errors from NVML events, each with its code, the index of its GPU, and its age in seconds."""
+    """Xid errors from NVML events, each as a tuple of code, GPU index and age in seconds."""
     resets: Reading[list[tuple[int, int]]] = field(default_factory=_unread)
-    """Resets of GPUs that earlier passes have seen, each with the index of the GPU and its age in seconds."""
+    """GPU resets that earlier passes have detected, each as a pair of GPU index and age in seconds."""
     daemons: Reading[list[str]] = field(default_factory=_unread)
     """Names of the host's processes that a check needs. Empty if the host's processes are not visible."""
     imex_channels: Reading[bool] = field(default_factory=_unread)
     """Whether the driver offers IMEX channels."""
     interfaces: Reading[list[tuple[str, str, int]]] = field(default_factory=_unread)
-    """Network interfaces of the NICs in sysfs, each with the kind of NIC, its name and its MTU."""
+    """Network interfaces of the NICs in sysfs, each as a tuple of NIC kind, name and MTU."""
     pci_devices: Reading[list[tuple[str, str, tuple[str, ...]]]] = field(default_factory=_unread)
-    """GPUs and NICs in sysfs, each with its kind, its address, and the bridges above it."""
+    """GPUs and NICs in sysfs, each as a tuple of kind, address, and bridges above it."""
     failure: str = ""
     remediation: str = ""
     unanswered: tuple[str, ...] = ()
-    """Texts of the calls that did not return or that ended their process, each with a description of what
-    happened.
-    """
+    """Calls that did not return or that ended their process, each as text with a description of what happened."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the Snapshot as plain JSON values."""

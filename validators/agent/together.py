@@ -1,4 +1,4 @@
-"""Checks that compare the GPUs of a node with each other, by identity, firmware and peer access."""
+"""Checks that compare the GPUs of a node with each other: identity, firmware and peer access."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _FIRMWARE = (
 
 
 def unique(snapshot: Snapshot, name: str) -> Outcome:
-    """Check that no two GPUs have the same UUID, or that no two boards have the same serial number.
+    """Check that values are unique: the UUIDs of GPUs, or the serial numbers of boards, depending on `name`.
 
-    The check is not applicable if the GPUs have no serial number.
+    The check of serial numbers is not applicable if the GPUs have none.
     """
     owners: dict[str, list[str]] = {}
     in_pairs = all((gpu.name.value or "").startswith(_TWO_ON_A_BOARD) for gpu in snapshot.gpus)
@@ -49,7 +49,7 @@ def unique(snapshot: Snapshot, name: str) -> Outcome:
 
 
 def firmware(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
-    """Compare the firmware of each GPU with the most common firmware among the GPUs of its product."""
+    """Compare the firmware of each GPU with the most common firmware among the GPUs of the same product."""
     odd: list[str] = []
     for gpu in snapshot.gpus:
         alike = [other for other in snapshot.gpus if other.name.value == gpu.name.value]
@@ -75,7 +75,7 @@ def _most(readings: Sequence[Reading[str]]) -> str:
 
 
 def peer_access(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
-    """Check that the GPUs of each pair can access each other's memory over NVLink."""
+    """Check that all pairs of GPUs can access each other's memory over NVLink."""
     expected = "every pair of GPUs over NVLink"
     if any(gpu.mig_mode.value and gpu.mig_mode.value[0] for gpu in snapshot.gpus):
         return not_expected("MIG mode does not use NVLink")

@@ -47,7 +47,9 @@ def matrix(snapshot: Snapshot) -> Matrix:
 
 
 def best_sets(found: Matrix, size: int) -> list[tuple[int, ...]]:
-    """Return the sets of `size` GPUs whose slowest connection is the fastest. Other connections decide ties."""
+    """Return the sets of `size` GPUs with the fastest slowest connection. If several are equal, their other
+    connections decide.
+    """
     scores = {
         members: sorted(_rank(found[one][two]) for one, two in combinations(members, 2))
         for members in combinations(range(len(found)), size)

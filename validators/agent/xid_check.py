@@ -1,8 +1,8 @@
-"""Judges Xid errors by the catalogue's table, which the agent receives as the expectation of the check `xid`.
+"""Classifies Xid errors by the catalogue's table, which the agent receives as the expectation of the check `xid`.
 
-A fault that only a reset or a boot clears remains until a reset or boot is seen. The kernel log shows when the
-driver was loaded, and which recovery the driver requests (Xid 154). A counter that restarts shows a reset between
-two passes. The log loses its oldest records, so the agent remembers them (`history.py`).
+A fault that only a reset or a boot clears remains until a reset or boot is detected. The kernel log shows when the
+driver was loaded, and which recovery the driver requests (Xid 154). If a counter restarts, there was a reset
+between two passes. The log loses its oldest records, so the agent remembers them (`history.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from validators.agent.outcome import FAIL, PASS, UNKNOWN, Outcome, not_expected
 from validators.agent.snapshot import Snapshot
 from validators.agent.xids import DRIVER_LOADED, LOG_BEGINS, NO_ERRORS
 
-RECENT_SECONDS = 3600  # how long a fault counts if no reset or boot is needed to clear it
+RECENT_SECONDS = 3600  # time in seconds for which a fault counts if no reset or boot is needed to clear it
 _MOST_XIDS = 8  # maximum number of errors in a report
 _PID = re.compile(r"pid=(\d+)")
 _EXPECTED = "no error that requires a repair of the node"
@@ -42,7 +42,7 @@ class Xid:
 
 
 class XidTable:
-    """The classes of Xid errors, the worst first, and the texts in log lines that determine the class."""
+    """The classes of Xid errors, worst first, and the texts in log lines that determine the class."""
 
     def __init__(self, value: Mapping[str, Any]) -> None:
         self._classes: Sequence[Mapping[str, Any]] = value["classes"]
@@ -73,7 +73,7 @@ class XidTable:
     def kind_of(self, xid: Xid) -> tuple[str, str]:
         """Return the kind of an error: its class and, if the class counts processes, the process.
 
-        The last error of each kind shows how long the fault of a GPU lasts.
+        The last error of each kind determines how long a GPU's fault lasts.
         """
         one, match = self.class_of(xid), _PID.search(xid.text)
         return str(one["name"]), match[1] if match and one["processes"] else ""
@@ -81,12 +81,13 @@ class XidTable:
     def outlasts_an_hour(self, xid: Xid) -> bool:
         """Return whether an error counts for more than an hour.
 
-        It does if the fault lasts until a reset or boot, or if the error shows a reset.
+        It does if the fault lasts until a reset or boot, or if the line reports a reset or the end of earlier
+        faults.
         """
         return xid.code in NO_ERRORS or self.ends_faults(xid) or self.class_of(xid)["ends"] in ("reset", "boot")
 
     def ends_faults(self, xid: Xid) -> bool:
-        """Return whether this line reports that earlier faults of the GPU are over."""
+        """Return whether this line reports that earlier faults of the GPU have ended."""
         return any(
             xid.code in codes and one["ends_faults"] and one["text"] in xid.text for codes, one in self._texts
         )
@@ -94,7 +95,7 @@ class XidTable:
     def fails(self, xid: Xid, resets: Sequence[tuple[str, int]]) -> bool:
         """Return whether the node still needs a repair after an error.
 
-        `resets` are the resets that were seen, each with its GPU ("" for all GPUs) and its age in seconds.
+        `resets` contains the detected resets, each as a pair of GPU ("" for all GPUs) and age in seconds.
         """
         ends = self.class_of(xid)["ends"]
         if ends == "reset":
@@ -112,7 +113,7 @@ class XidTable:
         return f"{xid.where}: Xid {xid.code}{meaning} {_age(xid.seconds_ago)} ago"
 
     def repeated(self, found: Sequence[Xid]) -> list[str]:
-        """Return the GPUs on which errors occurred in so many processes that the GPU may be their cause."""
+        """Return the GPUs on which so many processes had errors that the GPU itself may be the cause."""
         processes: dict[tuple[str, str], set[str]] = {}
         for xid in found:
             match, one = _PID.search(xid.text), self.class_of(xid)
@@ -157,7 +158,7 @@ def xids(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
 
 
 def _read(snapshot: Snapshot) -> tuple[list[Xid], list[Xid], list[tuple[str, int]]]:
-    """Return the errors in the kernel log, the errors from NVML events, and the resets that were seen."""
+    """Return the errors in the kernel log, the errors from NVML events, and the resets that were detected."""
     places = {gpu.pci.value: f"GPU {gpu.index}" for gpu in snapshot.gpus if gpu.pci.value is not None}
     actions = {gpu.index: gpu.recovery_action.value for gpu in snapshot.gpus}
     logged: list[Xid] = []

@@ -1,4 +1,4 @@
-"""Reads the Xid errors that the NVIDIA driver writes to the kernel log. `xid_check.py` judges them."""
+"""Reads the Xid errors that the NVIDIA driver writes to the kernel log. `xid_check.py` classifies them."""
 
 from __future__ import annotations
 
@@ -10,33 +10,36 @@ from collections.abc import Iterator
 from typing import Any
 
 KMSG_VARIABLE = "GPU_PLATFORM_KMSG"  # path of the kernel log; a sandbox sets it to its own file
-DRIVER_LOADED = 0  # pseudo code of a line about a load of the driver, which initialises every GPU
-LOG_BEGINS = -1  # pseudo code of the oldest record, if the log no longer begins at boot
+DRIVER_LOADED = 0  # pseudo code for a line about loading the driver, which initialises every GPU
+LOG_BEGINS = -1  # pseudo code for the oldest record, if the log no longer begins at boot
 NO_ERRORS = (DRIVER_LOADED, LOG_BEGINS)
 _RECORD_BYTES = 8192  # maximum length of a record in the kernel
 _MOST_RECORDS = 100_000
-_MOST_TEXT = 200  # maximum number of characters that are kept of a line
-# An error of a MIG instance has the instance's number after the address: `(PCI:0000:3b:00 GPU-I:05 GPU-CI:00)`.
+_MOST_TEXT = 200  # maximum number of characters that are kept from a line
+# The message for an error in a MIG instance contains the instance IDs after the PCI address: `(PCI:0000:3b:00
+# GPU-I:05 GPU-CI:00)`.
 # Source: NVIDIA/open-gpu-kernel-modules, src/nvidia/src/kernel/gpu/rc/kernel_rc.c, read 2026-11-29.
 # The pattern must match from the start of a line, where only the driver writes this text.
 # A kernel line about a failed program contains a file name that a pod chooses, so it may contain any text.
 # Source: Linux, mm/memory.c, print_vma_addr; read 2026-11-29.
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F]+):([0-9a-fA-F]+):([0-9a-fA-F]+)[^)]*\): (\d+)(.*)")
 _LOADED = "NVRM: loading NVIDIA "
-# Process names show what teams run, so they are removed from reports and recordings and never affect a check.
-# A pod chooses the name, which may contain commas and blanks. It has up to 15 bytes (Linux, TASK_COMM_LEN).
-# The log shows unprintable bytes as \xNN (kernel/printk/printk.c, msg_add_ext_text). Read 2026-11-29.
+# Process names reveal what teams run, so they are removed from reports and recordings and never affect a check.
+# A pod chooses the name, which may contain commas and blanks.
+# It has up to 15 bytes (Linux, TASK_COMM_LEN).
+# The log shows unprintable bytes as \xNN (kernel/printk/printk.c, msg_add_ext_text).
+# Read 2026-11-29.
 # The driver's text follows a comma, so the name ends at the last possible comma.
 # After a name of two bytes, the channel is removed too.
 _PROCESS_NAME = re.compile(r", name=(?:(?:\\x[0-9a-f]{2}|.){0,15}(?=, )|[^,]*)")
 
 
 def read_xids() -> list[list[Any]]:
-    """Return the Xid errors in the kernel log, each with its code, PCI domain, bus and device, age in seconds, and
-    text.
+    """Return the Xid errors in the kernel log, each as a list: code, PCI domain, PCI bus, PCI device, age in
+    seconds, and text.
 
-    Loads of the driver are included, with the code DRIVER_LOADED. If the log no longer begins at boot, the first
-    entry is LOG_BEGINS. Raises OSError if this process may not read the log.
+    When the driver is loaded, there is an entry with the code DRIVER_LOADED. If the log no longer begins at boot,
+    the first entry is LOG_BEGINS. Raises OSError if this process may not read the log.
     """
     now = time.monotonic()
     found: list[list[Any]] = []
@@ -68,7 +71,7 @@ def _records(path: str) -> Iterator[str]:
             except BlockingIOError:  # no more records
                 return
             except OSError as error:
-                if error.errno == errno.EPIPE:  # the record was overwritten while it was read
+                if error.errno == errno.EPIPE:  # the record was overwritten while it was being read
                     continue
                 raise
             if not data:

@@ -52,7 +52,7 @@ class Thresholds:
 
 
 class Latest:
-    """A reader that keeps its last Snapshot and the time of that Snapshot (Unix time in seconds)."""
+    """A reader that keeps its last Snapshot and the time at which it was read (Unix time in seconds)."""
 
     def __init__(self, reader: Reader, clock: Callable[[], float] = time.time) -> None:
         self._reader = reader
@@ -67,7 +67,7 @@ class Latest:
 
 
 class NodeCollector(Collector):
-    """Metrics of the last Snapshot of one node. Before the first Snapshot there are no metrics."""
+    """Metrics from the last Snapshot of one node. Before the first Snapshot, there are no metrics."""
 
     def __init__(self, latest: Latest, node: str, thresholds: Thresholds | None = None) -> None:
         self._latest = latest

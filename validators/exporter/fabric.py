@@ -22,7 +22,7 @@ from validators.agent.fabric import EFA, MLX5, SYSFS_VARIABLE, read_pci
 
 _LABELS: Final = ("node", "device", "port", "kind")
 _OCTETS: Final = 4.0
-# Metric, help text and, for each kind of NIC, the counter's file in the port's folder and its factor.
+# Each entry contains the metric, its help text and, for each kind of NIC, the counter's file and its factor.
 _COUNTERS: Final[tuple[tuple[str, str, dict[str, tuple[str, float]]], ...]] = (
     (
         "fabric_transmitted_bytes",
@@ -41,10 +41,10 @@ _COUNTERS: Final[tuple[tuple[str, str, dict[str, tuple[str, float]]], ...]] = (
     ),
     (
         "fabric_timeouts",
-        "Transfers that were sent again because no answer arrived in time.",
+        "Transfers that were retransmitted because no response arrived in time.",
         {EFA: ("hw_counters/retrans_timeout_events", 1.0), MLX5: ("hw_counters/local_ack_timeout_err", 1.0)},
     ),
-    ("fabric_retransmitted_bytes", "Bytes that were sent again.", {EFA: ("hw_counters/retrans_bytes", 1.0)}),
+    ("fabric_retransmitted_bytes", "Bytes that were retransmitted.", {EFA: ("hw_counters/retrans_bytes", 1.0)}),
     (
         "fabric_unresponsive_remotes",
         "Connections whose remote end did not respond.",
@@ -77,7 +77,7 @@ class FabricCollector(Collector):
 
 
 def _ports() -> Iterator[tuple[str, str, str, str]]:
-    """Yield the kind of NIC, the device, the port and the folder of each port.
+    """Yield a tuple for each port: kind of NIC, device, port and folder.
 
     Yield nothing if sysfs is not readable.
     """
