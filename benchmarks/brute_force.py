@@ -1,4 +1,4 @@
-"""Compute by brute force whether the pods of all quotas fit on the nodes of a small stack file.
+"""Computes by brute force whether the pods of all quotas fit on the nodes of a small stack file.
 
 The result is the correct verdict for `capacity`. The search tries every placement. The module neither calls the
 planner nor reads its catalogue. Its copies of the machine types, the kubelet's reservations and the quota rules

@@ -1,4 +1,4 @@
-"""Compare every verdict of `capacity` with brute force, on random small stacks.
+"""Compares every verdict of `capacity` with brute force, on random small stacks.
 
     python benchmarks/capacity_proof.py --stacks 10000 --seed 1
 

@@ -69,7 +69,7 @@ _KWOK: Final = "kubernetes-sigs/kwok/releases"
 # - Kubernetes: https://kubernetes.io/releases/download/ and the CHANGELOG of each minor version list server
 #   programs for Linux only; https://kubernetes.io/docs/tasks/tools/install-kubectl-linux/ has the checksum's URL.
 # - etcd: scripts/release.sh of etcd-io/etcd writes SHA256SUMS of the archives.
-# - KWOK: hack/releases.sh of kubernetes-sigs/kwok uploads the programs without checksums. GitHub computes a digest
+# - KWOK: hack/releases.sh of kubernetes-sigs/kwok uploads the binaries without checksums. GitHub computes a digest
 #   of each release file when it is uploaded, and its API has returned the digest since 2025-06-03:
 #   https://github.blog/changelog/2025-06-03-releases-now-expose-digests-for-release-assets/
 # - Kueue, Karpenter and KEDA publish their controllers only as container images, so they are built.

@@ -127,7 +127,7 @@ class Calls:
             if reading.ok:
                 try:
                     reading = Reading[Any](convert(reading.value))
-                except Exception as error:  # the bindings may raise anything
+                except Exception as error:  # the bindings may raise any exception
                     reading = Reading[Any](problem=self._kind(error), call=call.function)
             self._keep(text, reading)
         value, problem = self._journal.answers[text]
@@ -158,7 +158,7 @@ class Calls:
         self._emit([CALL, str(call)])
         try:
             return Reading(function(*given))
-        except Exception as error:  # the bindings may raise anything
+        except Exception as error:  # the bindings may raise any exception
             return Reading(problem=self._kind(error), call=call.function)
 
     def _keep(self, text: str, reading: Reading[Any]) -> None:

@@ -26,7 +26,7 @@ class SeenResets:
         self._kept: dict[int, int] | None = None
 
     def recall(self) -> None:
-        """Add the resets of earlier agents to the reader. If there is no API server yet, the next call tries
+        """Add the resets of earlier agents to the reader. If the API server cannot be reached, the next call tries
         again.
         """
         if self._kept is not None:

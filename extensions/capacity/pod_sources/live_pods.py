@@ -1,4 +1,4 @@
-"""Reader for the nodes, pods and quotas of a cluster, which are the starting point of `place --live`."""
+"""Reads the nodes, pods and quotas of a cluster, which are the starting point of `place --live`."""
 
 from __future__ import annotations
 

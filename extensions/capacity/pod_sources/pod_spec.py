@@ -1,6 +1,4 @@
-"""Reader for the fields of a pod spec that the scheduler uses: requests, node selection, tolerations, priority,
-claims.
-"""
+"""Reads the pod spec fields that the scheduler uses: requests, node selection, tolerations, priority, claims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulation of when the jobs of a trace start and stop on a planned stack, and how long each team waits."""
+"""Simulates when the jobs of a trace start and stop on a planned stack, and how long each team waits."""
 
 from extensions.capacity.rehearsal.model import Assumptions, Platform, TraceJob
 from extensions.capacity.rehearsal.report import PoolReport, Report, TeamReport, Waits, report

@@ -13,7 +13,7 @@ The simulation differs from Kueue in these points:
 - The quota and nodes of a stopped job are free at once, without the grace period of its pods.
 - Admission checks, partial admission and nested cohorts are not simulated.
 - If another job in the same cycle takes a job's nodes, the job is tried again in the next cycle.
-- A job that could not run even on an empty stack is reported when it arrives. Kueue would let it wait for ever.
+- A job that could not run even on an empty stack is reported when it arrives. Kueue would let it wait forever.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class Kueue:
     def run(self, now: float) -> None:
         """Try the first jobs of all queues until no job is left to try."""
         self.now = now
-        # Without a limit, two queues could preempt each other's jobs for ever at the same simulated time.
+        # Without a limit, two queues could preempt each other's jobs forever at the same simulated time.
         for _ in range(_MOST_CYCLES):
             entries = [
                 _Entry(job, queue, sticky=self._waiting[queue.index].sticky is job)

@@ -1,4 +1,4 @@
-"""Conversion of a planned stack to the input of a rehearsal: GPU pools, queues or quotas, and priorities."""
+"""Converts a planned stack to the input of a rehearsal: GPU pools, queues or quotas, and priorities."""
 
 from __future__ import annotations
 

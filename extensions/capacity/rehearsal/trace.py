@@ -1,4 +1,4 @@
-"""Mapping of the jobs of a trace to the teams, priorities, GPU resources and node sizes of a stack."""
+"""Maps the jobs of a trace to the teams, priorities, GPU resources and node sizes of a stack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Search for the jobs that Kueue preempts so that a waiting job can start.
+"""Searches for the jobs that Kueue would preempt so that a waiting job can start.
 
 The code follows kubernetes-sigs/kueue v0.19.2: pkg/scheduler/preemption/preemption.go (fairPreemptions with both
 strategies, classicalPreemptions, fillBackWorkloads), fairsharing/ordering.go, classical/candidate_generator.go,

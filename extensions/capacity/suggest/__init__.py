@@ -1,4 +1,4 @@
-"""Search for the cheapest pools for workloads: machine types and sharing modes, with a lower bound on the cost."""
+"""Finds the cheapest pools for workloads: machine types and sharing modes, with a lower bound on the cost."""
 
 from extensions.capacity.suggest.suggest import NextBest, OtherVendor, SuggestedPool, Suggestion, suggest
 from extensions.capacity.suggest.throughput import Throughput

@@ -1,4 +1,4 @@
-"""Formatting of panel values as text, according to Grafana's unit names."""
+"""Formats panel values as text, according to Grafana's unit names."""
 
 from __future__ import annotations
 

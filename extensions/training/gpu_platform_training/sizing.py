@@ -13,11 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-# Share of a process's GPU memory for the model state. Activations, CUDA and fragmentation use the rest.
+# Fraction of a process's GPU memory that is available for the model state.
+# The remaining memory is for activations, CUDA and fragmentation.
 STATE_SHARE: Final = 0.6
 # Bytes per parameter in PyTorch: parameter, gradient and the two moments of AdamW in 32 bits.
 TORCH_STATE_BYTES: Final = 16
-# Share of a container's memory for the model state. Data loaders, pinned buffers and the program use the rest.
+# Fraction of a container's memory that is available for the model state.
+# The remaining memory is for data loaders, pinned buffers and the program.
 _HOST_SHARE: Final = 0.8
 # Factor that DeepSpeed's estimators multiply the state by, to include buffers.
 _BUFFER_FACTOR: Final = 1.5

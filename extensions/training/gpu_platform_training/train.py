@@ -4,7 +4,7 @@ In a pod, it is the container's command. It checks the pod's GPUs, starts one pr
 agent, and ends with an exit code of `gpu_platform_training.exit_codes`. The processes run this module as well.
 They join the job and call the function with a `gpu_platform_training.training.Training`.
 
-Only Kubernetes restarts failed pods. The restarts of torchrun are disabled, so that every failure is seen and
+Only Kubernetes restarts failed pods. The restarts of torchrun are disabled, so that every failure is handled and
 counted in one place.
 """
 
