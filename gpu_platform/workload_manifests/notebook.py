@@ -2,7 +2,7 @@
 notebook.
 
 A notebook is a Job and not a Deployment, so that its GPU is released when the server ends. `kubectl create job
-NAME --from=cronjob/ENTRY` starts a notebook, as often as members need one.
+NAME --from=cronjob/ENTRY` starts a notebook.
 
 Source: Jupyter Server docs, shutdown_no_activity_timeout; jupyter_server_terminals 0.5.4, terminalmanager.py;
 Kubernetes docs, CronJob; read 2026-11-29.

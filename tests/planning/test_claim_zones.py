@@ -1,4 +1,4 @@
-"""Claims on disks, which are in one zone, for pods that may move to a node in another zone."""
+"""Claims on disks, which one node in one zone can attach, for pods that may run on another node."""
 
 from __future__ import annotations
 
@@ -90,3 +90,21 @@ def test_node_pools_of_gke_grow_in_the_zone_of_the_disk() -> None:
     nodes = {**pool("labs"), "machine_type": "g2-standard-48", "workload": "development", "zones": zones, **GROWS}
     plan = plan_platform(environment(nodes, cluster=cluster, teams=[lab_team()]), "test")
     assert not [one for one in plan.decisions if one.what == "warning: storage"]
+
+
+def home_warnings(pool: dict[str, Any], storage: dict[str, Any] | None = None, **home: Any) -> list[Decision]:
+    plan = plan_eks({**LAB, **pool}, storage=storage or {}, teams=[lab_team(**home)])
+    return [one for one in plan.decisions if one.what == "warning: home"]
+
+
+@pytest.mark.parametrize("of_class", [{}, {"storage_class": "fast"}])
+def test_check_warns_of_notebooks_on_several_nodes_with_one_disk(of_class: dict[str, str]) -> None:
+    (warning,) = home_warnings({"count": {"desired": 2}}, {"fast": {"type": "disk", "default": True}}, **of_class)
+    assert "only one node at a time can attach the disk of claim lab-home" in warning.chosen
+    assert "a storage_class of type nfs" in warning.why
+
+
+def test_notebooks_on_one_node_or_with_a_shared_home_have_no_warning() -> None:
+    shared = {"home": {"type": "nfs"}}
+    assert not home_warnings({"count": {"desired": 1}})
+    assert not home_warnings({"count": {"desired": 2}}, shared, storage_class="home")

@@ -46,9 +46,12 @@ class PoolCapacity:
 def pool_capacity(one: DeclaredPods, team: Team, pool: PoolPlan, available: Available) -> PoolCapacity:
     """Return how many pods of a workload fit into a pool, given their GPUs or claimed devices, CPU and memory."""
     on_node = _on_a_node(one, team, pool, available)
-    if pool.has_fixed_nodes:
-        return PoolCapacity(on_node=on_node, nodes=pool.nodes.desired, limit="desired")
-    return PoolCapacity(on_node=on_node, nodes=pool.nodes.max, limit="max")
+    return PoolCapacity(on_node=on_node, nodes=max_nodes(pool), limit="desired" if pool.has_fixed_nodes else "max")
+
+
+def max_nodes(pool: PoolPlan) -> int:
+    """Return the maximum number of nodes of a pool."""
+    return pool.nodes.desired if pool.has_fixed_nodes else pool.nodes.max
 
 
 def pods_at_once(one: DeclaredPods, *, queues: bool) -> int:

@@ -17,7 +17,7 @@ from gpu_platform.planning.queues.work import declared_work
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.declared_pods import DeclaredPods, declared_pods
 from gpu_platform.planning.teams.quota_of_pods import quota_use
-from gpu_platform.planning.workloads.pool_capacity import pods_at_once, pool_capacity
+from gpu_platform.planning.workloads.pool_capacity import max_nodes, pods_at_once, pool_capacity
 from gpu_platform.planning.workloads.section import (
     BatchJobPlan,
     InferenceServicePlan,
@@ -84,6 +84,7 @@ class _Entry:
     spread: str = ""
     """Where the workload's pods run if no topology determines it, followed by a colon and the reason."""
     claim: KeptClaimPlan | None = None
+    is_notebook: bool = False
 
 
 def entry_decisions(plan: TeamWorkloadsPlan, asked: StatementContext) -> tuple[Decision, ...]:
@@ -98,6 +99,7 @@ def entry_decisions(plan: TeamWorkloadsPlan, asked: StatementContext) -> tuple[D
             _topology(entry, asked),
             _storage(entry),
             *_left_volume(entry, asked),
+            *_home_of_one_node(entry, asked),
             _room(entry, declared, asked),
         )
     )
@@ -183,6 +185,7 @@ def _notebook(field: str, notebook: NotebookPlan, asked: StatementContext) -> _E
         why="a Job that ends releases its GPU",
         start="Kueue starts each notebook",
         claim=notebook.claim,
+        is_notebook=True,
     )
 
 
@@ -318,6 +321,33 @@ def _left_volume(entry: _Entry, asked: StatementContext) -> Iterator[Decision]:
                 why="the pod waits until a node starts in the zone of its disk; name a storage_class of "
                 "type nfs, or write only one zone in the pool's zones",
             )
+
+
+def _home_of_one_node(entry: _Entry, asked: StatementContext) -> Iterator[Decision]:
+    """Yield a warning if several notebooks of an entry would mount a disk, which only one node can attach.
+
+    A notebook on a second node then waits in ContainerCreating until its deadline, and holds its GPU. The
+    concurrencyPolicy of a CronJob does not limit the Jobs that members create from it.
+
+    Source: Kubernetes docs, Persistent Volumes (access modes) and CronJob; kubeflow/dashboard#60; read 2026-11-30.
+    """
+    claim = entry.claim
+    if not entry.is_notebook or claim is None or claim.shared:
+        return
+    if claim.storage_class is not None and claim.storage_class not in asked.disks:
+        return
+    (pod,) = entry.pods.values()
+    pool = next(pool for pool in asked.available.pools if pool.name == pod.workload.pool)
+    if max_nodes(pool) > 1:
+        yield Decision(
+            subject=entry.subject,
+            what="warning: home",
+            chosen=f"only one node at a time can attach the disk of claim {claim.name}, and pool {pool.name} may "
+            f"have {max_nodes(pool)} nodes",
+            why="a second notebook on another node waits until the first one ends, and holds its GPU; start one "
+            "notebook at a time and write an entry for each member, or write a new entry whose home has a "
+            "storage_class of type nfs, because an existing claim keeps its class",
+        )
 
 
 def _mount(mount: MountPlan, claim: KeptClaimPlan | None) -> str:
