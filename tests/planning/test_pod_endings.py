@@ -165,3 +165,51 @@ def test_services_on_nodes_that_end_get_a_warning(capacity: dict[str, Any], most
     assert {one.chosen for one in told} == {f"a pod on pool train runs at most {most}"}
     for_ever = [one.subject for one in told if "wait forever" in one.why]
     assert for_ever == (["Ray cluster vision/ray"] if capacity.get("queued") else [])
+
+
+def ray_warnings(
+    nodes: dict[str, Any], cluster: dict[str, Any], *others: dict[str, Any], **head: Any
+) -> list[str]:
+    workers = [{"name": "w", "pool": "train", "gpus": 2, "cpu": "8", "memory": "64Gi"}]
+    ray = {"name": "ray", "image": "registry.example.com/ray:2.49.0", "version": "2.49.0", "head": head}
+    stack = environment(
+        {**pool(count={"desired": 2}), **nodes},
+        *others,
+        cluster=cluster,
+        addons={"kuberay": "install"},
+        teams=[
+            team(
+                quota={"gpus": 16, "cpu": 32, "memory": "256Gi"},
+                members=["user:ana@example.com"],
+                ray_clusters=[{**ray, "workers": workers}],
+            )
+        ],
+    )
+    found = plan_platform(stack, "test")
+    assert isinstance(found, EnvironmentPlan)
+    return warnings(found, "moved pods")
+
+
+MOVING = {"name": "cpu", "machine_type": "m7i.4xlarge", "workload": "general", "provisioner": "karpenter"}
+MOVING |= {"count": {"desired": 0, "max": 2}}
+UNDERUSED = "Karpenter removes underused nodes and replaces nodes at an age of 504h"
+
+
+def test_check_warns_of_an_autoscaler_that_moves_the_head_of_a_ray_cluster() -> None:
+    assert ray_warnings(ON_EKS, EKS, MOVING, pool="cpu") == [f"{UNDERUSED} of pool cpu, with the head"]
+    assert ray_warnings(ON_EKS, EKS, MOVING) == [f"{UNDERUSED} of pool cpu, with the head (it may run there)"]
+
+
+def test_check_warns_of_an_autoscaler_that_moves_workers_of_a_ray_cluster() -> None:
+    gke = {**ON_GKE, "count": {"min": 1, "desired": 1, "max": 3}}
+    assert ray_warnings({**KARPENTER, "workload": "inference"}, EKS) == [
+        f"{UNDERUSED} of pool train, with workers w"
+    ]
+    assert ray_warnings(gke, GKE) == ["GKE's autoscaler removes underused nodes of pool train, with workers w"]
+
+
+def test_ray_clusters_on_nodes_that_stay_have_no_warning() -> None:
+    fixed = {**MOVING, "provisioner": "managed", "count": {"desired": 1}}
+    assert not ray_warnings(ON_EKS, EKS, fixed, pool="cpu")
+    assert not ray_warnings(KARPENTER, EKS)  # in training Karpenter removes only empty nodes
+    assert not ray_warnings(ON_GKE, GKE)

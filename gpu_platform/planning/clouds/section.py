@@ -414,6 +414,11 @@ class CloudNodes:
     """The capacity reservations that the pool's EC2NodeClass selects."""
     pod_endings: tuple[PodEnding, ...] = ()
     """Reasons why pods on the pool's nodes are terminated, in addition to the schedule."""
+    moves_pods: str = ""
+    """When an autoscaler removes nodes with running pods, and the controllers are expected to replace the pods.
+
+    It is empty if the autoscaler removes only empty nodes, or spares the pods of controllers such as KubeRay.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.stack.team import Team
+from gpu_platform.stack.team_workloads import RayCluster
 
 _JOB_BEGINS_AGAIN: Final = "without checkpoints, the job starts over; name a place for them, or lower deadline"
 _PART_BEGINS_AGAIN: Final = "a part that takes longer starts over; make parts shorter, or lower deadline"
@@ -61,6 +62,7 @@ def ending_decisions(team: Team, available: Available) -> Iterator[Decision]:
             queued = pool.cloud_nodes.nodes_by_request
             then = _WAITS_FOR_EVER if queued else _WAITS
             yield from _left_without_nodes(f"Ray cluster {team.name}/{cluster.name}", pool, then)
+        yield from _moved(team, cluster, available)
     for batch in team.batch_jobs:
         subject, pool = f"batch job {team.name}/{batch.name}", pools[batch.pool]
         rounds = -(-(batch.parts or batch.replicas) // batch.at_once)
@@ -100,6 +102,39 @@ def _left_without_nodes(subject: str, pool: PoolPlan, then: str) -> Iterator[Dec
                 chosen=f"a pod on pool {pool.name} runs at most {duration_text(ending.after)}",
                 why=f"{ending.why}; {then}",
             )
+
+
+def _moved(team: Team, cluster: RayCluster, available: Available) -> Iterator[Decision]:
+    """Yield a warning if an autoscaler may end pods of a Ray cluster to remove or replace their nodes.
+
+    The pods have no annotation that keeps their nodes, because a Ray cluster has no deadline. The nodes would stay
+    underused and outdated for as long as the cluster exists. A head without a pool may run on every pool without
+    GPUs and taints. The Cluster Autoscaler on EKS spares pods whose controller it does not know, such as KubeRay's
+    (kubernetes/autoscaler, simulator/drainability/rules/replicated, skip-nodes-with-custom-controller-pods; read
+    2026-11-30).
+    """
+    anywhere = [pool.name for pool in available.pools if not pool.has_gpus and not pool.taints]
+    heads = anywhere if cluster.head.pool is None else [cluster.head.pool]
+    placed = [(pool, "the head") for pool in heads]
+    placed += [(workers.pool, f"workers {workers.name}") for workers in cluster.workers]
+    pools = {pool.name: pool for pool in available.pools}
+    texts: dict[str, list[str]] = {}
+    for pool, pods in placed:
+        if pools[pool].cloud_nodes.moves_pods:
+            texts.setdefault(pool, []).append(pods)
+    if texts:
+        may_run = " (it may run there)" if cluster.head.pool is None and any(one in texts for one in heads) else ""
+        yield Decision(
+            subject=f"Ray cluster {team.name}/{cluster.name}",
+            what="warning: moved pods",
+            chosen="; ".join(
+                f"{pools[pool].cloud_nodes.moves_pods} of pool {pool}, with {' and '.join(pods)}"
+                for pool, pods in texts.items()
+            )
+            + may_run,
+            why="the cluster loses all tasks, actors and objects with its head, and a worker's with the worker; "
+            "for pods that must stay, write a pool of fixed size, for the head in head.pool",
+        )
 
 
 def _grace(subject: str, declared: str, pool: PoolPlan) -> Iterator[Decision]:

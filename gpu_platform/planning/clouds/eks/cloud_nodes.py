@@ -5,7 +5,7 @@ rolled or replaced, and why pods on them may be terminated.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from gpu_platform.base import names
 from gpu_platform.base.quantity import duration_text, parse_duration
@@ -173,7 +173,18 @@ def karpenter_nodes(plan: KarpenterPoolPlan, catalog: Catalog) -> CloudNodes:
             *((reclaimed("eks", catalog),) if spot else ()),
             _karpenter_drain(grace, template["expireAfter"]),
         ),
+        moves_pods=_karpenter_moves(plan.node_pool["disruption"], template["expireAfter"]),
     )
+
+
+def _karpenter_moves(disruption: Mapping[str, Any], age: str) -> str:
+    """Return when Karpenter removes nodes with running pods, or an empty text if it removes only empty nodes."""
+    underused = disruption.get("consolidationPolicy") == "WhenEmptyOrUnderutilized"
+    found = [
+        *(["removes underused nodes"] if underused and disruption.get("consolidateAfter") != "Never" else []),
+        *([f"replaces nodes at an age of {age}"] if age != "Never" else []),
+    ]
+    return f"Karpenter {' and '.join(found)}" if found else ""
 
 
 def _karpenter_drain(grace: int, age: str) -> PodEnding:
