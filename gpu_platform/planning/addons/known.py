@@ -37,7 +37,8 @@ _PROMETHEUS: Final[Mapping[str, Any]] = {
     "kube-state-metrics": {"metricLabelsAllowlist": [f"nodes=[{names.MIG_STATE_LABEL},{names.POOL_LABEL}]"]},
     "prometheus": {
         "prometheusSpec": {
-            # Select monitors and rules in every namespace, whatever their labels, so that teams can add their own.
+            # Select monitors and rules in every namespace, whatever their labels, so that administrators can add
+            # them for teams. Members may not create them, because they can select pods of other namespaces.
             "serviceMonitorSelectorNilUsesHelmValues": False,
             "podMonitorSelectorNilUsesHelmValues": False,
             "ruleSelectorNilUsesHelmValues": False,

@@ -31,6 +31,7 @@ from gpu_platform.planning.workloads.granted import (
     granted_environment,
     scratch_of,
 )
+from gpu_platform.planning.workloads.scaling_metrics import metric_decisions
 from gpu_platform.planning.workloads.section import (
     AutoscalingPlan,
     BatchJobPlan,
@@ -169,6 +170,7 @@ def _plan(
         *entry_decisions(plan, asked),
         *cpu_decisions(team, available),
         *ending_decisions(team, available),
+        *metric_decisions(team),
         *_mps_users(plan, team, available),
     )
     return Decided(plan, decisions)
