@@ -15,6 +15,7 @@ IMAGE = "registry.example.com/train:1.0"
 EKS = {"provider": "eks", "name": "prod", "region": "us-east-2"}
 GIVEN = {"pool": "train", "image": IMAGE, "cpu": "8", "memory": "64Gi", "shared_memory": "8Gi"}
 KEPT = {"storage_class": "shared", "size": "1200Gi"}
+SCALING = {"max_replicas": 3, "query": "sum(gpu:active:ratio{})", "threshold": 1}
 ENTRIES: dict[str, Any] = {
     "training_jobs": [
         {
@@ -28,8 +29,13 @@ ENTRIES: dict[str, Any] = {
         }
     ],
     "inference_services": [
-        {**GIVEN, "name": "chat", "gpus": 4, "autoscaling": {"max_replicas": 3, "query": "q", "threshold": 1}},
-        {**GIVEN, "name": "large", "gpus": 8, "nodes": 2},
+        {
+            **GIVEN,
+            "name": "chat",
+            "gpus": 4,
+            "autoscaling": SCALING,
+        },
+        {**GIVEN, "name": "large", "gpus": 8, "nodes": 2, "health_path": "/health"},
     ],
     "ray_clusters": [
         {
@@ -110,6 +116,11 @@ EXPECTED = {
             "replicas do not fail together",
         ),
         "storage": ("/dev/shm: 8Gi of the pod's memory", "what the pods write is deleted with them"),
+        "health check": (
+            "GET /healthz on port 8080, within 10 min",
+            "health_path has its default; the server must answer there: vLLM has /health and Triton "
+            "/v2/health/ready, both on port 8000",
+        ),
         "fits": ("3 pods, of at most 16 at once", "pool train has 8 nodes, each with capacity for 2 pods"),
     },
     "inference service vision/large": {

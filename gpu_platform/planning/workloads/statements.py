@@ -85,6 +85,8 @@ class _Entry:
     """Where the workload's pods run if no topology determines it, followed by a colon and the reason."""
     claim: KeptClaimPlan | None = None
     is_notebook: bool = False
+    health: str = ""
+    """The health check of a service that declares no path for it."""
 
 
 def entry_decisions(plan: TeamWorkloadsPlan, asked: StatementContext) -> tuple[Decision, ...]:
@@ -98,6 +100,7 @@ def entry_decisions(plan: TeamWorkloadsPlan, asked: StatementContext) -> tuple[D
             _queue(entry, declared, asked),
             _topology(entry, asked),
             _storage(entry),
+            *_health(entry),
             *_left_volume(entry, asked),
             *_home_of_one_node(entry, asked),
             _room(entry, declared, asked),
@@ -150,6 +153,8 @@ def _service(field: str, service: InferenceServicePlan, asked: StatementContext)
     several = service.nodes > 1
     scaling = service.autoscaling
     most = service.replicas if scaling is None else scaling.max_replicas
+    declared = next(one for one in asked.team.inference_services if one.name == service.pod.workload.name)
+    health = f"GET {service.health_path} on port {service.port}, within {duration_text(service.startup_seconds)}"
     return _Entry(
         subject=f"inference service {asked.team.name}/{service.pod.workload.name}",
         field=field,
@@ -161,6 +166,7 @@ def _service(field: str, service: InferenceServicePlan, asked: StatementContext)
         else "Kueue starts each pod",
         most=None if scaling is None else most * service.nodes,
         spread=_APART if most > 1 and not several else "",
+        health="" if "health_path" in declared.model_fields_set else health,
     )
 
 
@@ -302,6 +308,22 @@ def _storage(entry: _Entry) -> Decision:
         chosen="; ".join(found) or "none",
         why="claims outlive the pods" if kept else "what the pods write is deleted with them",
     )
+
+
+def _health(entry: _Entry) -> Iterator[Decision]:
+    """Yield the health check of a service that declares no path, because few servers answer on the default path.
+
+    Sources: vLLM docs, Using Kubernetes; Triton Inference Server docs, HTTP/REST and GRPC Protocol; read
+    2026-11-30.
+    """
+    if entry.health:
+        yield Decision(
+            subject=entry.subject,
+            what="health check",
+            chosen=entry.health,
+            why="health_path has its default; the server must answer there: vLLM has /health and Triton "
+            "/v2/health/ready, both on port 8000",
+        )
 
 
 def _left_volume(entry: _Entry, asked: StatementContext) -> Iterator[Decision]:
