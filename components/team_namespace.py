@@ -39,6 +39,7 @@ from gpu_platform.planning.teams.access import (
     cluster_role_name,
 )
 from gpu_platform.planning.teams.section import (
+    NODE_START_SECONDS,
     HostEgress,
     PodIngress,
     ServiceAccountPlan,
@@ -489,6 +490,8 @@ class TeamNamespace(pulumi.ComponentResource):
             spec={
                 "replicas": workload.replicas,
                 "selector": {"matchLabels": {names.NAME_LABEL: workload.name}},
+                # The default of 600 s may end before a new node has pulled the image.
+                "progressDeadlineSeconds": NODE_START_SECONDS,
                 "strategy": {
                     "type": "RollingUpdate",
                     "rollingUpdate": {"maxSurge": _MAX_SURGE, "maxUnavailable": _MAX_UNAVAILABLE},

@@ -51,6 +51,8 @@ def _deployment(team: TeamPods, service: InferenceServicePlan) -> Manifest:
     spec: Manifest = {
         "replicas": service.replicas,
         "selector": {"matchLabels": {names.NAME_LABEL: name}},
+        # The default of 600 s would report a rollout as failed (ProgressDeadlineExceeded) while a model loads.
+        "progressDeadlineSeconds": service.progress_seconds,
         # The quota may have no room for an additional pod.
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
         "template": team.template(

@@ -108,6 +108,14 @@ def test_a_multi_node_service_selects_only_leaders(few: Recorded) -> None:
     assert selector == {"app.kubernetes.io/name": "large", "leaderworkerset.sigs.k8s.io/worker-index": "0"}
 
 
+def test_a_rollout_fails_only_after_a_node_and_a_model_could_start(found: Recorded, few: Recorded) -> None:
+    deadlines = [manifest(few, "Deployment", "one"), manifest(found, "Deployment", "chat")]
+    (short, long) = (one["spec"]["progressDeadlineSeconds"] for one in deadlines)
+    startup = 600 - 12  # seconds; the services differ in it
+    assert short > 600
+    assert startup - 5 <= long - short <= startup + 5
+
+
 def test_probes_allow_slow_starts_and_restart_only_started_copies(
     found: Recorded,
     few: Recorded,
@@ -353,3 +361,9 @@ def test_a_ray_cluster_scales_by_nobody_but_the_stack_file(found: Recorded) -> N
     assert (workers["replicas"], workers["minReplicas"], workers["maxReplicas"]) == (declared,) * 3
     assert spec["headGroupSpec"]["rayStartParams"] == {"num-cpus": "0"}
     assert SERVICE["replicas"] == manifest(found, "ScaledObject", "chat")["spec"]["minReplicaCount"]
+
+
+def test_a_deployment_waits_longer_than_the_default_for_a_new_node() -> None:
+    own = team(quota={"gpus": 8}, workloads=[{"name": "web", "pool": "train", "gpus": 1, "replicas": 1}])
+    deployment = record_platform(environment(pool(), teams=[own])).one("Deployment", "web")
+    assert deployment.inputs["spec"]["progressDeadlineSeconds"] > 600

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from gpu_platform.catalog.admission_rules import AdmissionPolicy
 from gpu_platform.planning.clouds.section import HostPolicy, PodEgress
@@ -19,6 +19,9 @@ DEFAULT_REQUEST: Mapping[str, str] = {"cpu": "500m", "memory": "1Gi"}
 
 
 DEFAULT_LIMIT: Mapping[str, str] = {"cpu": "4", "memory": "16Gi"}
+
+NODE_START_SECONDS: Final = 1800
+"""Allowance for a new node to boot and to pull the image of a pod."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from gpu_platform.planning.queues.topology import closest_level
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.compute_domains import channel_of
 from gpu_platform.planning.teams.declared_pods import as_workload, head_as_workload
-from gpu_platform.planning.teams.section import WorkloadPlan
+from gpu_platform.planning.teams.section import NODE_START_SECONDS, WorkloadPlan
 from gpu_platform.planning.teams.team_plans import plan_workload
 from gpu_platform.planning.workloads.alignment import cpu_decisions
 from gpu_platform.planning.workloads.endings import ending_decisions, notice_seconds
@@ -73,7 +73,6 @@ _HOME: Final = "/home/member"
 _LONGEST_ANSWER: Final = "1h"
 _CHECKPOINTS_VARIABLE: Final = "CHECKPOINTS"
 _POD_GROUP_ANNOTATION: Final = "kueue.x-k8s.io/podset-group-name"
-_BEFORE_THE_START_SECONDS: Final = 1800
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +209,7 @@ def node_seconds(deadline: int, most: int | None) -> int | None:
     They must live longer than the workload runs, because the nodes first boot and pull its image. `most` is the
     maximum lifetime of the nodes, or None if they are not provisioned for the workload.
     """
-    return None if most is None else min(deadline + _BEFORE_THE_START_SECONDS, most)
+    return None if most is None else min(deadline + NODE_START_SECONDS, most)
 
 
 def levels_of(queues: QueuesPlan | None) -> Mapping[str, tuple[str, ...]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gpu_platform.planning.clouds.storage import VolumeSidecar
-from gpu_platform.planning.teams.section import WorkloadPlan
+from gpu_platform.planning.teams.section import NODE_START_SECONDS, WorkloadPlan
 
 TrainingApi = Literal["job", "jobset", "trainjob"]
 
@@ -170,6 +170,11 @@ class InferenceServicePlan:
     startup_seconds: int
     autoscaling: AutoscalingPlan | None = None
     route: RoutePlan | None = None
+
+    @property
+    def progress_seconds(self) -> int:
+        """Time until a rollout without a new ready pod is reported as failed. Until then, its model may load."""
+        return NODE_START_SECONDS + self.startup_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
