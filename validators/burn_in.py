@@ -33,7 +33,7 @@ _REMEDIES: Final[Mapping[str, str]] = {
     "all-reduce": "see the checks nvlink-count, fabric-state and peer-access and the fabric manager's log; reboot "
     "the node, and replace it if it stays slow",
     "all-reduce-nodes": "run it again: the node is then paired with a different node, which shows which one is "
-    "slow; see the checks fabric-nics and nic-affinity, and the NICs' counters",
+    "slow; see the checks fabric-nics, nic-affinity and locked-memory, and the NICs' counters",
 }
 
 

@@ -73,6 +73,7 @@ def _recorded_node(profile: NodeProfile, machine: MachineType, catalog: Catalog,
         log_readable=recording.of("kernel log") is not None,
         pci_devices=_recorded_devices(recording),
         imex_channels=recording.of("IMEX channels of /proc/devices"),
+        locked_memory=recording.of("locked memory of /proc/self/limits"),
         numa_files={
             address: numa_node
             for index in range(recording.gpu_count)

@@ -183,6 +183,10 @@ class SimulatedNode:
     """NUMA nodes in sysfs, by PCI address."""
     imex_channels: bool | None = False
     """Whether /proc/devices lists IMEX channels. None if the file is not readable."""
+    locked_memory: int | None = -1
+    """Bytes that a process may lock, or -1 if the number is unlimited. None if /proc/self/limits is not
+    readable.
+    """
     recording: Recording | None = None
     """Recording that answers NVML calls in place of the GPUs."""
 
@@ -432,6 +436,8 @@ def _node_with(node: SimulatedNode, fault: faults.Fault, path: str) -> Simulated
             if not node.imex_channels:
                 raise wrong(path, fault.kind, "none on this machine: NVLink ends at the node")
             return replace(node, imex_channels=False)
+        case faults.LockedMemory():
+            return replace(node, locked_memory=fault.limit)
         case faults.NicMissing() | faults.NicFar() | faults.NicMtu():
             return replace(node, pci_devices=_devices_with(node.pci_devices, fault, path))
         case faults.FunctionMissing():

@@ -30,7 +30,7 @@ from sandbox.nvml._symbols import (
     gpu_handle,
     value_of,
 )
-from sandbox.nvml._sysfs import devices, kernel_log, sysfs_of
+from sandbox.nvml._sysfs import devices, kernel_log, limits, sysfs_of
 
 KMSG_VARIABLE: Final = "GPU_PLATFORM_KMSG"  # same as in validators/agent/xids.py
 SYSFS_VARIABLE: Final = "GPU_PLATFORM_SYSFS"  # same as in validators/agent/fabric.py
@@ -168,6 +168,10 @@ class Installation:
         self._set(KMSG_VARIABLE, str(log))
         if node.imex_channels is not None:
             Path(self._files.name, "devices").write_text(devices(node))
+        if node.locked_memory is not None:
+            own = Path(self._files.name, "self")
+            own.mkdir()
+            (own / "limits").write_text(limits(node))
         self._set(PROC_VARIABLE, self._files.name)  # hides the processes of this machine
         self._set(DEVICES_VARIABLE, str(Path(self._files.name, "devices")))
         if node.pci_devices is not None or node.numa_files:

@@ -69,6 +69,12 @@ def devices(node: SimulatedNode) -> str:
     return "\n".join([*lines, *(["234 nvidia-caps-imex-channels"] if node.imex_channels else [])]) + "\n"
 
 
+def limits(node: SimulatedNode) -> str:
+    """Return the part of /proc/self/limits that the node agent reads."""
+    limit = node.locked_memory if node.locked_memory is not None and node.locked_memory >= 0 else "unlimited"
+    return f"Max locked memory         {limit}            {limit}            bytes\n"
+
+
 def kernel_log(node: SimulatedNode) -> Iterator[str]:
     """Yield the driver's messages in the kernel log, in the format of /dev/kmsg."""
     for number, (code, (domain, bus, slot), age, text) in enumerate(node.xids):

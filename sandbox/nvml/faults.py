@@ -283,6 +283,13 @@ class NicMtu(NicFault):
     mtu: int = Field(default=1460, ge=68)
 
 
+class LockedMemory(_Fault):
+    """The container runtime has systemd's default limit of locked memory, and containers inherit it."""
+
+    kind: Literal["locked-memory"] = "locked-memory"
+    limit: int = Field(default=8 * 2**20, ge=0, description="limit in bytes")
+
+
 class PcieWidth(GpuFault):
     """The PCIe link was trained to fewer lanes."""
 
@@ -467,6 +474,7 @@ Fault = (
     | NicMissing
     | NicFar
     | NicMtu
+    | LockedMemory
     | PcieWidth
     | PcieGeneration
     | StrayProcess

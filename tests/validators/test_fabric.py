@@ -15,7 +15,7 @@ from tests.planning.test_node_gate import stack
 from tests.support.sold import sold
 from validators.agent.checks import run_checks
 from validators.agent.expectations import Expectations
-from validators.agent.fabric import read_daemons, read_pci
+from validators.agent.fabric import read_daemons, read_locked_memory, read_pci
 from validators.agent.snapshot import Reading
 
 GPU = ("0x10de", "0x2330", "0x030200")
@@ -102,6 +102,23 @@ def test_fewer_nics_than_the_node_was_created_with_fail(found, expected):
     assert findings(snapshot, expecting(fabric_nics={"efa": 2})) == expected
 
 
+@pytest.mark.parametrize(
+    ("limit", "verdict", "observed"), [("unlimited", "pass", "unlimited"), ("8388608", "fail", "8192 KiB")]
+)
+def test_containers_must_be_able_to_lock_all_memory(limit, verdict, observed, monkeypatch, tmp_path):
+    (tmp_path / "self").mkdir()
+    lines = ["Max open files     65536     1048576     files", f"Max locked memory  {limit}  {limit}  bytes", ""]
+    (tmp_path / "self/limits").write_text("\n".join(lines))
+    monkeypatch.setenv("GPU_PLATFORM_PROC", str(tmp_path))
+    snapshot = dataclasses.replace(node(healthy_gpu()), locked_memory=Reading(read_locked_memory()))
+    [entry] = [one for one in run_checks(snapshot, expecting(locked_memory=True)) if one["id"] == "locked-memory"]
+    assert (entry["verdict"], entry["observed"], entry["severity"]) == (verdict, observed, "warning")
+
+
+def test_an_unreadable_limit_of_locked_memory_is_unknown():
+    assert findings(node(healthy_gpu()), expecting(locked_memory=True))[0][2] == "unknown"
+
+
 def test_nics_of_another_kind_are_not_counted():
     snapshot = with_pci(gpu(0), nic("gvnic", 0), nic("gvnic", 1))
     [(_, _, verdict, observed)] = findings(snapshot, expecting(fabric_nics={"mlx5": 2}))
@@ -175,6 +192,7 @@ def test_the_plan_expects_the_nics_that_nodes_are_created_with(cloud, machine_ty
     assert isinstance(plan, EnvironmentPlan)
     found = plan.pools[0].expectations.expect.get("fabric-nics")
     assert (found.value if found else None) == nics
+    assert ("locked-memory" in plan.pools[0].expectations.expect) == bool(nics and "gvnic" not in nics)
 
 
 # -- the fabric manager -----------------------------------------------------------------------------------------

@@ -82,6 +82,7 @@ FOUND_BY = {
     "mig-config-failed": Found("mig-instances", "critical", "MIG manager"),
     "nic-missing": Found("fabric-nics", "warning", "replace the node"),
     "nic-far": Found("nic-affinity", "info", "replace the node"),
+    "locked-memory": Found("locked-memory", "warning", "LimitMEMLOCK=infinity"),
     "nic-mtu": Found("fabric-mtu", "info", "replace the node"),
     "wrong-driver": Found("driver-version", "critical", "install the driver"),
     "numa-unknown": Found("numa-nodes", "info", "normal on a virtual machine", verdict="unknown"),
@@ -213,7 +214,11 @@ class Machine:
             mig_layouts=layouts if self.gpu.mig else None,
             mig_source="stack",
         )
-        return dataclasses.replace(held, expect={**held.expect, "processes": Expectation(True, "an idle node")})
+        own = {
+            "processes": Expectation(True, "an idle node"),
+            "locked-memory": Expectation(True, "a node with RDMA"),
+        }
+        return dataclasses.replace(held, expect={**held.expect, **own})
 
     def profile(self, *faults, layout=None):
         layouts = (layout,) * self.machine.gpu_count if layout is not None else ()

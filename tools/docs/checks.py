@@ -105,6 +105,7 @@ def _node_checks() -> Iterator[tuple[str, Mapping[str, str]]]:
     document = expected.to_json()
     document["expect"] |= {"fabric-nics": {"value": {"efa": 4}}, "nic-affinity": {"value": "efa"}}
     document["expect"] |= {"fabric-mtu": {"value": {"efa": 8896}}, "imex-domain": {"value": True}}
+    document["expect"] |= {"locked-memory": {"value": True}}
     document["expect"] |= {check: {"value": True, "source": ""} for check in _OF_OTHERS}
     expectations = parse_expectations(json.dumps(document), _MACHINE_TYPE)
     found: dict[str, Mapping[str, str]] = {}
@@ -160,6 +161,7 @@ def _broken(gpus: int) -> Snapshot:
         gpu_count=Reading(gpus),
         xids=Reading([(79, 0, 0x10, 0, 60, "")]),
         interfaces=Reading([("efa", "eth1", 1460)]),
+        locked_memory=Reading(8 * 2**20),
         pci_devices=Reading(
             [
                 ("gpu", "0000:10:00.0", ("pci0000:00", "0000:00:01.0")),

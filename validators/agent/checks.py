@@ -12,7 +12,14 @@ from typing import Any
 
 from validators.agent.calls import NO_ANSWER
 from validators.agent.expectations import RACK, Expectation, Expectations
-from validators.agent.fabric import fabric_manager, fabric_mtu, fabric_nics, imex_domain, nic_affinity
+from validators.agent.fabric import (
+    fabric_manager,
+    fabric_mtu,
+    fabric_nics,
+    imex_domain,
+    locked_memory,
+    nic_affinity,
+)
 from validators.agent.health import (
     REPLACE,
     ecc_errors,
@@ -498,6 +505,7 @@ _NODE_CHECKS: Mapping[str, Callable[[Snapshot, Expectation | None], Outcome]] = 
     "xid": xids,
     "fabric-nics": fabric_nics,
     "fabric-mtu": fabric_mtu,
+    "locked-memory": locked_memory,
     "fabric-manager": fabric_manager,
     "imex-domain": imex_domain,
     "driver-version": _driver_version,
@@ -529,7 +537,7 @@ _GPU_CHECKS: Mapping[str, Callable[[GpuSnapshot, Expectation | None, Snapshot], 
     "processes": processes,
     "nic-affinity": nic_affinity,
 }
-_WITHOUT_NVML = ("xid", "fabric-manager", "fabric-nics", "fabric-mtu")
+_WITHOUT_NVML = ("xid", "fabric-manager", "fabric-nics", "fabric-mtu", "locked-memory")
 _MODES = ("ecc", "mig-mode")
 # A GPU with one of these faults must not be used, even if its machine type has no expectation for the check.
 _OWN_STATEMENTS = (
@@ -557,6 +565,7 @@ _SEVERITIES: Mapping[str, str] = {
     "xid": "warning",
     "fabric-nics": "warning",
     "fabric-mtu": "info",
+    "locked-memory": "warning",
     "fabric-manager": "warning",
     "imex-domain": "warning",
     "nic-affinity": "info",

@@ -274,5 +274,6 @@ _VALUES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "fabric-nics": (f"a kind of NIC ({', '.join(NIC_KINDS)}) and its count", _is_nics),
     "fabric-mtu": (f"a kind of NIC ({', '.join(NIC_KINDS)}) and its MTU", _is_nics),
     "imex-domain": _TRUE,
+    "locked-memory": _TRUE,
     "nic-affinity": (f"one of {', '.join(NIC_KINDS)}", lambda value: value in NIC_KINDS),
 }

@@ -103,6 +103,16 @@ def read_daemons() -> list[str]:
     return [_KERNEL, *({_MANAGER} & names)]
 
 
+def read_locked_memory() -> int:
+    """Return how many bytes a process in a container may lock, or -1 if the number is unlimited.
+
+    Containers inherit the limit from the container runtime, and Kubernetes has no field for it.
+    """
+    with open(os.path.join(os.environ.get(PROC_VARIABLE, "/proc"), "self/limits"), encoding="ascii") as opened:
+        soft = next(line.split()[3] for line in opened if line.startswith("Max locked memory"))
+    return -1 if soft == "unlimited" else int(soft)
+
+
 def _name(root: str, pid: str) -> str | None:
     try:
         return _text(os.path.join(root, pid), "comm")
@@ -168,6 +178,27 @@ def fabric_mtu(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
         "started: replace the node"
     )
     return compared(not other, expected, ", ".join(other) or f"{mtu} on {_counted(len(sizes), kind)}", remedy)
+
+
+def locked_memory(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
+    """Check that pods may lock as much memory as they register with RDMA NICs.
+
+    Pods that do not run as root cannot have CAP_IPC_LOCK, so the limit applies to them. If a registration fails,
+    NCCL may use TCP. Sources: Linux, drivers/infiniband/core/umem.c (ib_umem_get);
+    NVIDIA/nvidia-container-toolkit#2037; bottlerocket-core-kit, schnauzer (oci_defaults: unlimited with EFA,
+    because the default of 8 MiB is too low); read 2026-11-30.
+    """
+    limit = snapshot.locked_memory
+    observed = "" if limit.value is None else "unlimited" if limit.value < 0 else f"{limit.value // 1024} KiB"
+    if expectation is None:
+        return not_expected(observed)
+    if limit.value is None:
+        return unanswered(limit, "unlimited")
+    remedy = (
+        "give the nodes' container runtime LimitMEMLOCK=infinity (docs/validation.md, The NICs of the fabric); "
+        "burn-in shows whether NCCL uses TCP"
+    )
+    return compared(limit.value < 0, "unlimited", observed, remedy)
 
 
 def fabric_manager(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:

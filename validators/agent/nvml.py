@@ -22,6 +22,7 @@ from validators.agent.fabric import (
     has_imex_channels,
     read_daemons,
     read_interfaces,
+    read_locked_memory,
     read_pci,
 )
 from validators.agent.snapshot import (
@@ -141,12 +142,14 @@ def read_nvml(journal: Journal, emit: Emit, *, live: bool = True) -> Snapshot:
     )
     imex = calls.value(Call("IMEX channels of /proc/devices"), has_imex_channels, (), _plain)
     daemons = calls.value(Call("processes of the host"), read_daemons, (), _plain)
+    locked = calls.value(Call("locked memory of /proc/self/limits"), read_locked_memory, (), _plain)
     return replace(
         _read(calls),
         xids=xids,
         pci_devices=devices,
         interfaces=interfaces,
         imex_channels=imex,
+        locked_memory=locked,
         daemons=Reading(daemons.value or []),  # missing in recordings of earlier agents
     )
 

@@ -179,6 +179,8 @@ class Snapshot:
     """Names of the host's processes that a check needs. Empty if the host's processes are not visible."""
     imex_channels: Reading[bool] = field(default_factory=_unread)
     """Whether the driver offers IMEX channels."""
+    locked_memory: Reading[int] = field(default_factory=_unread)
+    """Bytes that a process in a container may lock, or -1 if the number is unlimited."""
     interfaces: Reading[list[tuple[str, str, int]]] = field(default_factory=_unread)
     """Network interfaces of the NICs in sysfs, each as a tuple of NIC kind, name and MTU."""
     pci_devices: Reading[list[tuple[str, str, tuple[str, ...]]]] = field(default_factory=_unread)
@@ -204,6 +206,7 @@ class Snapshot:
             resets=_tuples(data["resets"]),
             daemons=_reading(data["daemons"]),
             imex_channels=_reading(data["imex_channels"]),
+            locked_memory=_reading(data["locked_memory"]),
             interfaces=_tuples(data["interfaces"]),
             pci_devices=_pci_devices(data["pci_devices"]),
             failure=data["failure"],
