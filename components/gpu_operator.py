@@ -16,7 +16,6 @@ from components.dra_driver import DraDriver
 from gpu_platform.base import names
 from gpu_platform.planning.operator.section import HELM_SECONDS, OperatorPlan
 
-CHART = "gpu-operator"
 _DRIVER = "default"  # name that the chart gives the NVIDIADriver for all nodes
 CHART_REPOSITORY = "https://helm.ngc.nvidia.com/nvidia"
 # Drivers and device plugins need access to the host.
@@ -97,10 +96,10 @@ class GpuOperator(pulumi.ComponentResource):
 
     def _install_chart(self, args: OperatorPlan, opts: pulumi.ResourceOptions) -> pulumi.Resource:
         return k8s.helm.v3.Release(
-            CHART,
+            names.OPERATOR_CHART,
             k8s.helm.v3.ReleaseArgs(
-                name=CHART,
-                chart=CHART,
+                name=names.OPERATOR_CHART,
+                chart=names.OPERATOR_CHART,
                 version=args.release,
                 namespace=args.namespace,
                 repository_opts=k8s.helm.v3.RepositoryOptsArgs(repo=CHART_REPOSITORY),

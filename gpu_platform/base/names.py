@@ -156,6 +156,7 @@ MIG_STRATEGY_LABEL: Final = "nvidia.com/mig.strategy"
 GPU_CLIQUE_LABEL: Final = "nvidia.com/gpu.clique"  # NVLink domain of a node
 EFA_RESOURCE: Final = "vpc.amazonaws.com/efa"  # resource of the EFA device plugin
 EFA_DRIVER_LABEL: Final = "gpu-platform.dev/efa-driver"  # on nodes whose EFA interfaces are claimed by pods
+OPERATOR_CHART: Final = "gpu-operator"  # its versions are operator releases, not charts of the catalogue
 DRA_DRIVER_CHART: Final = "dra-driver-nvidia-gpu"  # also the name of its namespace
 DRA_DRIVER: Final = "gpu.nvidia.com"
 GPU_CLUSTER: Final = "gpu-cluster"  # name of the only GPUCluster object; the CRD allows no other name

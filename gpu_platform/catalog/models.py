@@ -575,6 +575,10 @@ class OperatorRelease(Fact):
     gpu_cluster: bool = Field(
         default=False, description="whether it has the resource GPUCluster, which manages the DRA driver"
     )
+    completes_runtimes: bool = Field(
+        default=False,
+        description="whether its toolkit writes complete runtimes if it reads only containerd's own file",
+    )
     source: Source
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gpu_platform.base import names
 from gpu_platform.base.errors import BadInput, Problem
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning import (
@@ -266,7 +267,7 @@ def _releases(
     releases = dict(connected.cloud.releases) if connected.cloud is not None else {}
     releases |= {addon.chart: addon.values for addon in added.addons if addon.install}
     if installed.install == "helm":
-        releases[charts.OPERATOR_CHART] = installed.helm_values
+        releases[names.OPERATOR_CHART] = installed.helm_values
     if installed.dra_driver is not None:
         releases[installed.dra_driver.release] = installed.dra_driver.values
     if queued is not None and queued.kueue.install == "helm":

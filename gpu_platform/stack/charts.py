@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, cast
 
 from pydantic import Field
 
@@ -24,3 +25,8 @@ class ChartSettings(SpecModel):
     """Additional Helm values, merged by key with the values that the program sets. If both set the same key, the
     program's value takes precedence, and `check` reports the conflict.
     """
+
+    def section(self, name: str) -> Mapping[str, Any]:
+        """Return the additional values below a key, or an empty mapping if there are none."""
+        found = self.values.get(name)
+        return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}

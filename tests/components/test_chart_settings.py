@@ -131,6 +131,7 @@ def test_documented_toolkit_values_for_rke2_are_merged_with_the_programs() -> No
     assert variables == {
         "CONTAINERD_SOCKET": "/run/k3s/containerd/containerd.sock",
         "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED": "false",
+        "RUNTIME_CONFIG_SOURCE": "file",
     }
 
 

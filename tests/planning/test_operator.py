@@ -4,6 +4,7 @@ run.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import yaml
 
 from gpu_platform.base.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.charts.section import merged
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.section import PoolPlan
@@ -236,10 +238,42 @@ def test_gke_9_install_directories_are_home_kubernetes_bin_nvidia(
     assert found["toolkit"]["installDir"] == NVIDIA_ON_COS
 
 
+FROM_FILE = {"name": "RUNTIME_CONFIG_SOURCE", "value": "file"}
+EXISTING = {"provider": "existing", "kubernetes": "1.36"}
+OLDER = {"operator": {"release": "v26.3.3"}}
+
+
+def on_premises() -> dict[str, Any]:
+    return pool(machine_type="dgx-h100", nodes={"names": ["gpu-0"]})
+
+
 def test_gke_9_toolkit_env_runtime_config_source_file(make_plan: PlanMaker) -> None:
-    for image in ({"family": "cos"}, UBUNTU):
-        found = values(make_plan(gcp(image=image), cluster=GKE))
-        assert found["toolkit"]["env"][1:] == [{"name": "RUNTIME_CONFIG_SOURCE", "value": "file"}]
+    for image, rest in itertools.product(({"family": "cos"}, UBUNTU), ({}, OLDER)):
+        found = values(make_plan(gcp(image=image), cluster=GKE, **rest))
+        assert found["toolkit"]["env"][1:] == [FROM_FILE]
+
+
+def test_the_toolkit_writes_the_version_of_containerds_own_file(make_plan: PlanMaker) -> None:
+    plan = make_plan(on_premises(), cluster=EXISTING)
+    assert values(plan)["toolkit"]["env"][1:] == [FROM_FILE]
+    assert "containerd" not in [one.what for one in plan.decisions]
+
+
+def test_an_older_toolkit_states_which_containerd_it_would_stop(make_plan: PlanMaker) -> None:
+    plan = make_plan(on_premises(), cluster=EXISTING, **OLDER)
+    assert FROM_FILE not in values(plan)["toolkit"]["env"]
+    found = decision(plan, "operator", "containerd")
+    assert found.chosen == "older than 2.3; verify this yourself"
+    assert "operator.release: v26.7.0" in found.why
+
+
+@pytest.mark.parametrize("rest", [{}, OLDER])
+def test_the_stack_file_chooses_what_the_toolkit_reads(make_plan: PlanMaker, rest: dict[str, Any]) -> None:
+    own = {"name": "RUNTIME_CONFIG_SOURCE", "value": "file=/run/k0s/containerd-cri.toml"}
+    charts = {"gpu-operator": {"values": {"toolkit": {"env": [own]}}}}
+    plan = make_plan(on_premises(), cluster=EXISTING, charts=charts, **rest)
+    assert merged(values(plan), charts["gpu-operator"]["values"])["toolkit"]["env"][0] == own
+    assert "containerd" not in [one.what for one in plan.decisions]
 
 
 def test_on_ubuntu_the_operator_installs_the_driver_in_its_usual_place(make_plan: PlanMaker) -> None:
@@ -340,7 +374,7 @@ def test_the_node_agent_is_privileged_for_access_to_nvml(
 
 
 def test_a_pod_without_privileges_gets_no_gpus_by_an_environment_variable(make_plan: PlanMaker) -> None:
-    [variable] = make_plan(pool()).operator.cluster_policy["toolkit"]["env"]
+    variable, _ = make_plan(pool()).operator.cluster_policy["toolkit"]["env"]
     assert variable == {"name": "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED", "value": "false"}
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any, Final, cast
 
+from gpu_platform.base import names
 from gpu_platform.base.errors import did_you_mean
 from gpu_platform.planning.charts.section import ChartsPlan, merged
 from gpu_platform.planning.clouds.controllers import (
@@ -19,6 +20,7 @@ from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
+from gpu_platform.stack.charts import ChartSettings
 
 # Values of the GPU Operator's chart that the stack file may not set, by section and key. Sources:
 # NVIDIA/cloud-native-docs, gpu-operator/cdi.rst, read 2026-11-26; gpu-operator docs, Precompiled Driver
@@ -49,7 +51,6 @@ _REFUSED_VARIABLES: Final = {
 # Installation Guide, Kernel Modules; NVIDIA, transition to open-source kernel modules (Blackwell); read
 # 2026-11-29.
 _OTHER_MODULES: Final = {"volta": "open", "blackwell": "proprietary"}
-OPERATOR_CHART = "gpu-operator"  # its versions are operator releases, which are in another part of the catalogue
 
 
 def check(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
@@ -57,7 +58,7 @@ def check(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
     charts.
     """
     environment = context.environment
-    known = [OPERATOR_CHART, *context.catalog.charts]
+    known = [names.OPERATOR_CHART, *context.catalog.charts]
     if not context.cloud.installs_charts:
         places = [context.at("charts").at(name) for name in environment.charts]
         if environment.chart_mirror is not None:
@@ -80,13 +81,13 @@ def _check_operator_values(context: CompleteContext, pools: Sequence[PoolPlan]) 
     """Record a problem for each value of the operator's chart that prevents GPUs from being allocated as planned,
     or drivers from starting.
     """
-    chart = context.environment.charts.get(OPERATOR_CHART)
-    values, here = chart.values if chart is not None else {}, context.at("charts").at(OPERATOR_CHART).at("values")
+    chart = context.environment.charts.get(names.OPERATOR_CHART, ChartSettings())
+    here = context.at("charts").at(names.OPERATOR_CHART).at("values")
     for path, value, allowed, fix in _REFUSED_VALUES:
         section, key = path
-        if _section(values, section).get(key) is value:
+        if chart.section(section).get(key) is value:
             here.at(section).at(key).add(str(value).lower(), allowed, fix)
-    modules = _section(values, "driver").get("kernelModuleType")
+    modules = chart.section("driver").get("kernelModuleType")
     for pool in pools:
         if not pool.has_gpus or pool.software.driver != "operator":
             continue
@@ -97,18 +98,13 @@ def _check_operator_values(context: CompleteContext, pools: Sequence[PoolPlan]) 
                 "remove it; the driver container chooses the modules for the GPUs of each node",
             )
     for section in ("devicePlugin", "gfd"):
-        entries = _section(values, section).get("env")
+        entries = chart.section(section).get("env")
         for index, entry in enumerate(cast("list[object]", entries) if isinstance(entries, list) else []):
             name = cast("Mapping[str, object]", entry).get("name") if isinstance(entry, Mapping) else None
             if name in _REFUSED_VARIABLES:
                 here.at(section).at("env").at(f"[{index}]").add(
                     f"{name}", f"other variables: {_REFUSED_VARIABLES[str(name)]}", "remove it"
                 )
-
-
-def _section(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = values.get(name)
-    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
 
 
 def plan(context: CompleteContext) -> Decided[ChartsPlan]:

@@ -55,7 +55,8 @@ class OperatorSettings:
     `writes_object` means that the program creates the operator's custom resource itself, without a Helm chart.
     `reboots_for_mig` means that some changes of the MIG mode need a reboot, because a virtual machine cannot reset
     only its GPUs. `driver_dir` is the driver's directory on the host, or None for the operator's default;
-    `toolkit_dir` is the same for the toolkit. `toolkit_env` is the environment of the toolkit's containers.
+    `toolkit_dir` is the same for the toolkit. `reads_runtime_file` means that containerd's configuration file is
+    complete, so that the toolkits of all releases can read it instead of containerd's answer.
     `quota_for_system_priorities` means that the system-critical priority classes need a ResourceQuota outside
     kube-system. `driver_root` is the root directory of a driver that the operator does not install.
     """
@@ -64,7 +65,7 @@ class OperatorSettings:
     reboots_for_mig: bool = False
     driver_dir: str | None = None
     toolkit_dir: str | None = None
-    toolkit_env: Mapping[str, str] | None = None
+    reads_runtime_file: bool = False
     quota_for_system_priorities: bool = False
     driver_root: str = "/"
     decisions: tuple[Decision, ...] = ()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final, cast
 
 from gpu_platform.base import names
-from gpu_platform.catalog import Catalog
+from gpu_platform.catalog import Catalog, OperatorRelease
 from gpu_platform.planning.clouds.daemonsets import OPERANDS_PER_NODE
 from gpu_platform.planning.clouds.gpu_parts import gpu_parts, plan_gpu_parts
 from gpu_platform.planning.clouds.parts import PartPlan
@@ -49,12 +49,21 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.sharing import ResolvedPool
 from gpu_platform.planning.sharing.named import DEFAULT_KEY
 from gpu_platform.planning.system_priorities import NODE_CRITICAL, PriorityQuotaPlan
+from gpu_platform.stack.charts import ChartSettings
 
 SYSTEM_PRIORITY_CLASSES = (
     NODE_CRITICAL,
     "system-cluster-critical",
 )  # the operands use the first class, and the operator itself uses the second class
 _NFD_CHART = "node-feature-discovery"
+# Variables that choose the configuration that the toolkit reads. By default it reads `containerd config dump`,
+# which reports the newest version that containerd supports, and writes a file of this version next to
+# containerd's own. containerd 2.3 does not start if that version is higher than the version of its own file, as
+# on AKS and with kubeadm and Cluster API. Sources: NVIDIA/nvidia-container-toolkit v1.20.0,
+# cmd/nvidia-ctk-installer/container/runtime/runtime.go; containerd/containerd#12891; NVIDIA/aicr#1688 and
+# azimuth-cloud/capi-helm-charts#838; read 2026-11-30.
+_CONFIG_SOURCES: Final = ("RUNTIME_CONFIG_SOURCE", "RUNTIME_CONFIG_SOURCES")
+_STRICT_CONTAINERD: Final = "2.3"
 PODS_BESIDE = 200  # pods of the operator, and pods of feature discovery on nodes without GPUs
 
 
@@ -114,6 +123,7 @@ def _plan(
     present = gpu_parts(context.cloud.cluster)
     release = catalog.operator_releases[spec.operator.release]
     settings = context.cloud.software.operator_settings(pools)
+    declared = spec.charts.get(names.OPERATOR_CHART, ChartSettings())
     own_drivers = [pool for pool in pools if pool.software.driver == "operator"]
     owned = bool(own_drivers)
     version = spec.operator.driver.version or (release.default_driver if owned else None)
@@ -147,6 +157,7 @@ def _plan(
                 why="in training over RDMA, UCX and NVSHMEM use it to exchange small messages with GPUs",
             ),
         )
+    decisions += _runtime_decisions(settings, pools, release, declared, catalog)
     plugin_data = device_plugin_data(spec.sharing, pools, catalog)
     device_plugin = hashed_config_map("device-plugin-config", names.OPERATOR_NAMESPACE, plugin_data)
     mig_data = mig_parted_data(spec.sharing, pools, resolved_pools, catalog)
@@ -156,7 +167,7 @@ def _plan(
         host_paths=HostPaths(driver_install_dir=settings.driver_dir) if settings.driver_dir is not None else None,
         driver=driver,
         gdrcopy=Toggle(enabled=True) if gdrcopy else None,
-        toolkit=_toolkit(settings, pools),
+        toolkit=_toolkit(settings, pools, release, declared),
         device_plugin=ConfiguredComponent(
             enabled=present.device_plugin == "install"
             and any(pool.software.device_plugin == "operator" for pool in pools),
@@ -223,19 +234,63 @@ def _driver_decision(context: CompleteContext, pools: Sequence[PoolPlan], versio
     return Decision(subject="operator", what="driver", chosen=chosen, why=why)
 
 
-def _toolkit(settings: OperatorSettings, pools: Sequence[PoolPlan]) -> Toolkit:
-    enabled = any(pool.software.toolkit == "operator" for pool in pools)
-    if not enabled:
+def _toolkit(
+    settings: OperatorSettings, pools: Sequence[PoolPlan], release: OperatorRelease, declared: ChartSettings
+) -> Toolkit:
+    if not _installs_toolkit(pools):
         return Toolkit(enabled=False)
     # Without this variable, any pod could use all GPUs of its node with NVIDIA_VISIBLE_DEVICES=all, whatever its
     # quota.
     # The device plugin gives pods their devices through CDI, and the operands are privileged.
     # Source: gpu-operator v26.7.0, object_controls.go.
-    variables = {UNPRIVILEGED_DEVICES: "false", **(settings.toolkit_env or {})}
+    variables = {UNPRIVILEGED_DEVICES: "false"}
+    if _reads_runtime_file(settings, release) and not _config_sources(declared):
+        variables[_CONFIG_SOURCES[0]] = "file"
     return Toolkit(
         enabled=True,
         install_dir=settings.toolkit_dir,
         env=tuple(EnvVar(name=name, value=value) for name, value in variables.items()),
+    )
+
+
+def _installs_toolkit(pools: Sequence[PoolPlan]) -> bool:
+    return any(pool.software.toolkit == "operator" for pool in pools)
+
+
+def _reads_runtime_file(settings: OperatorSettings, release: OperatorRelease) -> bool:
+    return settings.reads_runtime_file or release.completes_runtimes
+
+
+def _config_sources(declared: ChartSettings) -> set[object]:
+    """Return the variables of the stack file that choose the configuration that the toolkit reads."""
+    entries = declared.section("toolkit").get("env")
+    listed = cast("list[object]", entries) if isinstance(entries, list) else []
+    named = {cast("Mapping[str, object]", one).get("name") for one in listed if isinstance(one, Mapping)}
+    return named & set(_CONFIG_SOURCES)
+
+
+def _runtime_decisions(
+    settings: OperatorSettings,
+    pools: Sequence[PoolPlan],
+    release: OperatorRelease,
+    declared: ChartSettings,
+    catalog: Catalog,
+) -> tuple[Decision, ...]:
+    """Return the version of containerd that nodes must have if the toolkit reads containerd's answer."""
+    known = _reads_runtime_file(settings, release) or _config_sources(declared)
+    if settings.writes_object or known or not _installs_toolkit(pools):
+        return ()
+    safe = [one.version for one in catalog.operator_releases.values() if one.completes_runtimes]
+    return (
+        Decision(
+            subject="operator",
+            what="containerd",
+            chosen=f"older than {_STRICT_CONTAINERD}; verify this yourself",
+            why=f"the toolkit of {release.version} writes the newest version of containerd's configuration, and "
+            f"containerd {_STRICT_CONTAINERD} does not start if its own file has an older version; "
+            f"for such nodes, write operator.release: {safe[0]}, or {_CONFIG_SOURCES[0]} in "
+            f"charts.{names.OPERATOR_CHART}.values.toolkit.env",
+        ),
     )
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from gpu_platform.base import names
 from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.addons.known import KNOWN
-from gpu_platform.planning.charts import OPERATOR_CHART
 from gpu_platform.planning.clouds.controllers import ControllerPods, Room, controller_pods, without_room
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
@@ -153,7 +153,7 @@ def test_requests_of_every_chart_and_add_on_are_known() -> None:
     catalog = load_catalog()
     once_per_node = {"karpenter-crd", "aws-dranet", "aws-efa-k8s-device-plugin"}
     of_nodes = {"vpc-cni", "kube-proxy", "eks-pod-identity-agent", "eks-node-monitoring-agent"}
-    installed = {*catalog.charts, OPERATOR_CHART, *catalog.eks_addons} - once_per_node - of_nodes
+    installed = {*catalog.charts, names.OPERATOR_CHART, *catalog.eks_addons} - once_per_node - of_nodes
     assert installed | {"gke"} == set(catalog.controllers)
     assert {known.chart for known in KNOWN.values()} <= set(catalog.controllers)
 

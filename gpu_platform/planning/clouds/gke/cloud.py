@@ -295,9 +295,7 @@ def _operator_settings(pools: Sequence[PoolPlan]) -> OperatorSettings:
         reboots_for_mig=True,
         driver_dir=NVIDIA_DIR if cos else None,
         toolkit_dir=NVIDIA_DIR if cos else None,
-        # Since GKE 1.33, containerd reports a configuration version that differs from the version in its
-        # configuration file.
-        toolkit_env={"RUNTIME_CONFIG_SOURCE": "file"},
+        reads_runtime_file=True,
         quota_for_system_priorities=True,
         driver_root=NVIDIA_DIR,
         decisions=(decision,) if cos else (),
