@@ -159,8 +159,8 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     run = workloads.plan(context, available, queued.value, stored.value)
     guides = guide.plan(context, available, team_plans.value, queued.value, stored.value, run.value)
     added = addons.plan(context, connected.value, planned.value)
-    set_charts = charts.plan(context)
     releases = _releases(connected.value, installed.value, added.value, queued.value)
+    set_charts = charts.plan(context, releases)
     sized = cluster.plan_controllers(
         context, connected.value, planned.value, charts.controllers(context, releases, planned.value)
     )

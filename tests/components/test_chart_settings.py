@@ -66,7 +66,14 @@ def test_additional_values_are_merged_but_the_programs_take_precedence(tmp_path:
         "charts.gpu-operator.values.driver.enabled: the program sets another value, which takes precedence" in err
     )
     decisions = {one["subject"]: one["chosen"] for one in json.loads(out)["decisions"]}
-    assert decisions["chart gpu-operator"] == "daemonsets, driver"
+    assert decisions["chart gpu-operator"] == "daemonsets, driver; without effect: driver.enabled"
+
+
+def test_a_chart_whose_values_are_all_replaced_has_no_additional_values(tmp_path: Path) -> None:
+    charts = {"gpu-operator": {"values": {"driver": {"enabled": True}}}}
+    _, out, _ = run("check", str(_stack(tmp_path, charts=charts)), "--format", "json")
+    decisions = {one["subject"]: one["chosen"] for one in json.loads(out)["decisions"]}
+    assert decisions["chart gpu-operator"] == "none; without effect: driver.enabled"
 
 
 def test_values_of_a_chart_that_the_stack_does_not_install_are_named(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from gpu_platform.base import names
 from gpu_platform.base.errors import did_you_mean
-from gpu_platform.planning.charts.section import ChartsPlan, merged
+from gpu_platform.planning.charts.section import ChartsPlan, ignored, merged
 from gpu_platform.planning.clouds.controllers import (
     ControllerPods,
     controller_pods,
@@ -107,8 +107,8 @@ def _check_operator_values(context: CompleteContext, pools: Sequence[PoolPlan]) 
                 )
 
 
-def plan(context: CompleteContext) -> Decided[ChartsPlan]:
-    """Return the chart settings of a valid environment."""
+def plan(context: CompleteContext, releases: Mapping[str, Mapping[str, Any]]) -> Decided[ChartsPlan]:
+    """Return the chart settings of a valid environment. `releases` contains the program's values by chart."""
     declared, mirror = context.environment.charts, context.environment.chart_mirror
     section = ChartsPlan(
         mirror=mirror,
@@ -117,13 +117,25 @@ def plan(context: CompleteContext) -> Decided[ChartsPlan]:
     )
     why = "from the stack file; lists are merged by entry names, and the program's values take precedence"
     decisions = [
-        Decision(subject=f"chart {name}", what="additional values", chosen=", ".join(values), why=why)
+        Decision(
+            subject=f"chart {name}",
+            what="additional values",
+            chosen=_effect(releases.get(name, {}), values),
+            why=why,
+        )
         for name, values in section.values.items()
     ]
     if mirror is not None:
         why = "chart_mirror is set; every chart comes from it, with its usual name and version"
         decisions.append(Decision(subject="charts", what="repository", chosen=mirror, why=why))
     return Decided(section, tuple(decisions))
+
+
+def _effect(own: Mapping[str, Any], added: Mapping[str, Any]) -> str:
+    """Return the added values that change the program's values, and the paths of those without an effect."""
+    changed = [key for key, value in added.items() if merged(own, {key: value}) != own]
+    lost = ignored(own, added)
+    return (", ".join(changed) or "none") + (f"; without effect: {', '.join(lost)}" if lost else "")
 
 
 def controllers(
