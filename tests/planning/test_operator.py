@@ -12,7 +12,7 @@ import yaml
 
 from gpu_platform.base.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.planning.charts.section import merged
+from gpu_platform.planning.charts.section import ignored, merged
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.section import PoolPlan
@@ -247,6 +247,9 @@ def on_premises() -> dict[str, Any]:
     return pool(machine_type="dgx-h100", nodes={"names": ["gpu-0"]})
 
 
+P5 = {**aws(machine_type="p5.48xlarge", zones=["us-east-2a"]), "workload": "training"}
+
+
 def test_gke_9_toolkit_env_runtime_config_source_file(make_plan: PlanMaker) -> None:
     for image, rest in itertools.product(({"family": "cos"}, UBUNTU), ({}, OLDER)):
         found = values(make_plan(gcp(image=image), cluster=GKE, **rest))
@@ -381,18 +384,29 @@ def test_a_pod_without_privileges_gets_no_gpus_by_an_environment_variable(make_p
 @pytest.mark.parametrize(
     ("one", "cluster", "enabled"),
     [
-        (pool(machine_type="p5.48xlarge"), None, True),
-        ({**pool(machine_type="p5.48xlarge"), "workload": "inference"}, None, False),
-        (pool(machine_type="g6.xlarge"), None, False),
-        ({**aws(machine_type="p5.48xlarge", zones=["us-east-2a"]), "workload": "training"}, EKS, True),
+        (P5, EKS, True),
+        ({**P5, "network": {"rdma": False}}, EKS, False),
+        ({**P5, "workload": "inference", "network": {"rdma": True}}, EKS, False),
+        ({**aws(machine_type="g6.xlarge"), "workload": "training"}, EKS, False),
         (gcp(), GKE, False),
+        (on_premises(), EXISTING, False),
     ],
 )
 def test_gdrcopy_is_on_for_rdma_training_on_nodes_with_its_module(
-    make_plan: PlanMaker, one: dict[str, Any], cluster: dict[str, Any] | None, enabled: bool
+    make_plan: PlanMaker, one: dict[str, Any], cluster: dict[str, Any], enabled: bool
 ) -> None:
-    plan = make_plan(one, cluster=cluster) if cluster is not None else make_plan(one)
+    plan = make_plan(one, cluster=cluster)
     assert plan.operator.helm_values.get("gdrcopy") == ({"enabled": True} if enabled else None)
+    assert ("GDRCopy" in [one.what for one in plan.decisions]) == enabled
+
+
+@pytest.mark.parametrize(("one", "cluster", "chosen"), [(P5, EKS, False), (on_premises(), EXISTING, True)])
+def test_the_stack_file_can_switch_gdrcopy_off_and_on(
+    make_plan: PlanMaker, one: dict[str, Any], cluster: dict[str, Any], chosen: bool
+) -> None:
+    added = {"gdrcopy": {"enabled": chosen}}
+    found = values(make_plan(one, cluster=cluster, charts={"gpu-operator": {"values": added}}))
+    assert (merged(found, added)["gdrcopy"], ignored(found, added)) == ({"enabled": chosen}, [])
 
 
 def test_without_a_cloud_the_operator_gets_what_it_always_got(make_plan: PlanMaker) -> None:

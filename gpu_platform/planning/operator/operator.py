@@ -147,7 +147,7 @@ def _plan(
         return Decided(
             plan_gpu_cluster(settings, pools, context.operator, release, shared_values, metrics), decisions
         )
-    gdrcopy = any(_copies_by_gdr(pool, catalog) for pool in pools)
+    gdrcopy = declared.section("gdrcopy").get("enabled") is not False and any(map(_copies_by_gdr, pools))
     if gdrcopy:
         decisions += (
             Decision(
@@ -294,16 +294,16 @@ def _runtime_decisions(
     )
 
 
-def _copies_by_gdr(pool: PoolPlan, catalog: Catalog) -> bool:
+def _copies_by_gdr(pool: PoolPlan) -> bool:
     """Return whether a pool trains over RDMA and its pods get GDRCopy's device from the operator's device plugin.
 
     GDRCopy's kernel module comes with the operator's driver and is part of EKS' AL2023 images. COS does not have
-    it.
+    it. The driver containers of Rocky Linux and RHEL, which existing nodes may have, do not become ready with it
+    (NVIDIA/gpu-operator#2911, read 2026-11-30).
     """
-    rdma = catalog.machine_types[pool.machine_type].rdma_interfaces > 0
     software = pool.software
     return (
-        rdma
+        pool.has_rdma
         and pool.workload == "training"
         and software.device_plugin == "operator"
         and software.driver in ("operator", "image")

@@ -134,6 +134,15 @@ class PoolPlan:
         return self.autoscaler is not None or self.cloud_nodes.autoscaled
 
     @property
+    def has_rdma(self) -> bool:
+        """Whether pods can use RDMA between nodes, because the program gives the nodes NICs for it.
+
+        On an existing cluster, the owner sets up RDMA, and the program's pods do not use it.
+        """
+        nics = self.cloud_nodes.fabric_nics
+        return nics is not None and nics.kind in {"efa", "mlx5"}
+
+    @property
     def mounts_shared_memory(self) -> bool:
         """Whether the device plugin mounts the /dev/shm of its MPS daemon in pods. A pod's volume at this path
         would hide it.
