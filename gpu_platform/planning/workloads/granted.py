@@ -18,6 +18,8 @@ from gpu_platform.planning.workloads.section import MountPlan, PodFabricPlan, Po
 
 _PREFIX: Final = "GPU_PLATFORM_"
 GRACE_VARIABLE: Final = _PREFIX + "GRACE_SECONDS"
+INTERCONNECT_VARIABLE: Final = _PREFIX + "INTERCONNECT"
+TCP: Final = "tcp"
 SCRATCH_VARIABLE: Final = _PREFIX + "SCRATCH"
 _SCRATCH: Final = "/scratch"
 
@@ -96,7 +98,7 @@ def _interconnect(workload: WorkloadPlan, pool: PoolPlan, fabric: PodFabricPlan 
         return "efa"
     if workload.nic_claim is not None:
         return "efa" if node is None else node.name
-    return "tcp"
+    return TCP
 
 
 def _peak(pool: PoolPlan, catalog: Catalog) -> str | None:

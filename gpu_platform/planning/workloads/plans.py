@@ -31,7 +31,7 @@ from gpu_platform.planning.workloads.granted import (
     granted_environment,
     scratch_of,
 )
-from gpu_platform.planning.workloads.scaling_metrics import metric_decisions
+from gpu_platform.planning.workloads.networks import network_decisions
 from gpu_platform.planning.workloads.section import (
     AutoscalingPlan,
     BatchJobPlan,
@@ -171,6 +171,7 @@ def _plan(
         *ending_decisions(team, available),
         *metric_decisions(team),
         *_mps_users(plan, team, available),
+        *network_decisions(plan, environment, available),
     )
     return Decided(plan, decisions)
 
