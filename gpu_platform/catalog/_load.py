@@ -49,6 +49,7 @@ from gpu_platform.catalog.models import (
     PartPriceList,
     PoolProperty,
     PriceList,
+    RdmaDrivers,
     RecipeComponent,
     Sale,
     ServiceQuota,
@@ -145,6 +146,10 @@ class Catalog:
                 return self.gcp_family(machine).nvlink_domain
             case _:
                 return None
+
+    def rdma_drivers(self, machine: MachineType) -> RdmaDrivers | None:
+        """Return the drivers with GPUDirect RDMA on a machine type, or None if all drivers may have it."""
+        return self.aws_family(machine).rdma_drivers if machine.vendor == "aws" else None
 
     def burn_in_limit(self, machine: MachineType, measure: Measure) -> BurnInLimit | None:
         """Return the minimum bandwidth of healthy machines of a type, or None if no minimum is published.

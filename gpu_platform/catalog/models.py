@@ -218,6 +218,13 @@ class NvlinkDomain(Fact):
         return max(self.nodes)
 
 
+class RdmaDrivers(Fact):
+    """The driver branches with which the NICs of a machine type support GPUDirect RDMA."""
+
+    first_without: int = Field(description="first driver branch without it, such as 595")
+    source: Source
+
+
 class AwsFamily(Fact):
     """Properties shared by all instance types of an EC2 family, such as `p5` or `g6e`."""
 
@@ -241,6 +248,9 @@ class AwsFamily(Fact):
         default=(), description="indexes of the network cards with EFA, if they are not consecutive"
     )
     nvlink_domain: NvlinkDomain | None = None
+    rdma_drivers: RdmaDrivers | None = Field(
+        default=None, description="drivers with GPUDirect RDMA over EFA, or None if all drivers have it"
+    )
     mig: bool = Field(default=True, description="whether MIG works with the driver in EKS' images")
     source: Source
 

@@ -91,7 +91,7 @@ def test_compute_domains_are_on_where_gpus_have_nvlink_between_nodes(make_plan: 
     plan = make_plan(
         claimed("rack", machine, {"mode": "dra"}, nodes={"names": ["gpu-0"]}),
         cluster={"provider": "existing", "kubernetes": "1.36"},
-        operator={"toolkit": "host"},
+        operator={"toolkit": "host", "driver": {"version": "580.173.02"}},
     )
     assert plan.operator.gpu_cluster["draDriver"]["computeDomains"] == {"enabled": True}
 

@@ -222,6 +222,12 @@ def test_a_gpu_that_newer_branches_dropped_gets_the_newest_driver_that_it_can_us
     assert texts(steps_of(plan, declared=True)) == ["driver 535.309.01 -> 580.173.02"]
 
 
+def test_a_machine_whose_nics_need_an_older_driver_keeps_one_in_the_next_release() -> None:
+    plan = plan_of(EXISTING | {"kubernetes": "1.36"}, {"release": "v26.3.3"}, machine="p6e-gb200.36xlarge")
+    (step,) = steps_of(plan).steps
+    assert step.edits == {"operator.release": "v26.7.0", "operator.driver.version": "580.173.02"}
+
+
 def test_a_cluster_behind_its_stack_file_catches_up_first() -> None:
     plan = plan_of(EXISTING | {"kubernetes": "1.36"})
     steps = steps_of(plan, RunningVersions(kubernetes="v1.34.2"))

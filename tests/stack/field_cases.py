@@ -166,9 +166,11 @@ _EKS_NETWORK = {
 }
 _EKS_CREATE = {"admins": ["arn:aws:iam::123456789012:role/admin"], "api_access": ["203.0.113.0/24"]}
 
-# NVLink connects the nodes of a rack pool. The clouds sell rack machine types only with reserved capacity, so only
-# the stack `existing` has a rack pool.
-_RACK = by({}, existing={"pools[0].machine_type": "p6e-gb200.36xlarge"})
+# For each field and the fields below it, the values that the stack needs for the field to have an effect, by
+# place. The values of the longest path are applied last. No value removes a field.
+#
+# NVLink connects the nodes of rack pools. The other providers refuse such pools without the matching capacity.
+_RACK = by({}, existing={"pools[0].machine_type": "p6e-gb200.36xlarge", "operator.driver.version": "580.173.02"})
 
 # The values, by place, that a stack needs so that a field and the fields below it have an effect.
 # The values of the longest path are applied last. No value removes a field.

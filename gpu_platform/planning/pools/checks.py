@@ -14,6 +14,7 @@ from gpu_platform.planning.nodes.software import branch_of, driver_version, node
 from gpu_platform.planning.pools.cpu_pools import check_cpu_pool, check_workload
 from gpu_platform.planning.pools.declared_fields import check_declared_fields
 from gpu_platform.planning.pools.nvlink_domain import check_domain
+from gpu_platform.planning.pools.rdma_drivers import check_default_driver
 from gpu_platform.planning.pools.reservations import check_reservations
 from gpu_platform.planning.pools.sales import check_sale
 from gpu_platform.planning.problems import Problems
@@ -126,7 +127,10 @@ def _check_driver(context: Context, resolved: ResolvedPool) -> None:
     if machine is None or operator is None:
         return
     software = node_software(pool, context.cloud, operator, catalog)
-    version = driver_version(pool, software, operator, catalog.operator_releases.get(operator.release))
+    release = catalog.operator_releases.get(operator.release)
+    if release is not None:
+        check_default_driver(context, pool, operator, release)
+    version = driver_version(pool, software, operator, release)
     branch = branch_of(version) if version is not None else software.driver_branch
     if branch is None:
         return
@@ -136,9 +140,9 @@ def _check_driver(context: Context, resolved: ResolvedPool) -> None:
         allowed = f"branch {gpu.minimum_driver_branch} " + ("or newer" if newest is None else f"to {newest}")
         of_image = version is None or pool.image.driver is not None
         own = "an image with such a driver in image.ami and image.driver, or use another machine type"
-        release = context.cloud.software.release_with_driver(pool, catalog) if context.cloud is not None else None
-        if release is not None:
-            own = f"{release} or a newer one in image.release, {own}"
+        image = context.cloud.software.release_with_driver(pool, catalog) if context.cloud is not None else None
+        if image is not None:
+            own = f"{image} or a newer one in image.release, {own}"
         problems.at("machine_type").add(
             f"{machine.name!r} ({gpu.product}) with driver "
             + (f"{version}" if version is not None else f"branch {branch} of its image"),

@@ -14,6 +14,7 @@ from gpu_platform.planning.clouds.vendors import vendor_of
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.nodes import allocatable
+from gpu_platform.planning.pools.rdma_drivers import rdma_driver_decision
 from gpu_platform.planning.pools.section import NodePrice, PoolPlan
 from gpu_platform.planning.sharing import ResolvedPool
 from gpu_platform.stack.pool import Pool
@@ -85,7 +86,15 @@ def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolP
     )
     plan = replace(plan, daemonsets=context.cloud.pools.daemonsets(plan, context.catalog))
     return Decided(
-        plan, (*required.decisions, *of_taints, *cloud.decisions, *autoscaler.decisions, *_of_schedule(plan))
+        plan,
+        (
+            *required.decisions,
+            *of_taints,
+            *cloud.decisions,
+            *autoscaler.decisions,
+            *_of_schedule(plan),
+            *rdma_driver_decision(context, pool, plan),
+        ),
     )
 
 

@@ -74,6 +74,8 @@ class _Walk:
         self._installed = plan.operator.install != "none"
         owned = [pool for pool in plan.pools if self._installed and pool.software.driver == "operator"]
         self._driver = owned[0].driver_version if owned else None
+        machines = [catalog.machine_types[pool.machine_type] for pool in owned]
+        self._rdma = [one for one in map(catalog.rdma_drivers, machines) if one is not None]
         self._gpus = [catalog.gpus[pool.gpu_model] for pool in owned]
         self.steps: list[Step] = []
         self.blocked: list[str] = []
@@ -217,6 +219,7 @@ class _Walk:
             and status not in (Status.ENDED, Status.ENDING)
             and all(gpu.minimum_driver_branch <= branch for gpu in self._gpus)
             and all(gpu.maximum_driver_branch is None or branch <= gpu.maximum_driver_branch for gpu in self._gpus)
+            and all(branch < drivers.first_without for drivers in self._rdma)
         )
 
 
