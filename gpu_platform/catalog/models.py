@@ -582,8 +582,9 @@ class OperatorRelease(Fact):
     device_plugin: str
     mig_manager: str
     dcgm_exporter: str = Field(description="versions of DCGM and the exporter, such as 4.6.0-4.8.3")
-    gpu_cluster: bool = Field(
-        default=False, description="whether it has the resource GPUCluster, which manages the DRA driver"
+    dra_driver: str | None = Field(
+        default=None,
+        description="version of the DRA driver that its GPUCluster manages, or None without GPUCluster",
     )
     completes_runtimes: bool = Field(
         default=False,

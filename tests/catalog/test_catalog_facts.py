@@ -254,6 +254,11 @@ def test_kubernetes_versions_of_a_release_are_a_range(catalog: Catalog):
         assert (1, 30) <= lowest <= highest <= (1, 36), release.version
 
 
+def test_the_dra_driver_has_one_version_with_and_without_a_device_plugin(catalog: Catalog):
+    newest = max(catalog.operator_releases.values(), key=lambda release: release.date)
+    assert catalog.charts["dra-driver-nvidia-gpu"].version == newest.dra_driver
+
+
 def test_every_gpu_has_a_driver_in_the_supported_release(catalog: Catalog):
     branches = {int(driver.split(".")[0]) for driver in catalog.operator_releases["v26.7.0"].drivers}
     for gpu in catalog.gpus.values():

@@ -194,7 +194,7 @@ def _operator(catalog: Catalog) -> str:
                 " to ".join(release.kubernetes),
                 release.default_driver,
                 ", ".join(release.drivers),
-                "yes" if release.gpu_cluster else "no",
+                release.dra_driver or "no",
                 sources.number(release.source),
             )
             for release in catalog.operator_releases.values()

@@ -99,8 +99,8 @@ def _check_cluster(cloud: Cloud, first: ResolvedPool, context: Context) -> None:
 
 def _check_operator(operator: Operator, catalog: Catalog, here: Problems) -> None:
     release = catalog.operator_releases.get(operator.release)
-    if release is not None and not release.gpu_cluster:
-        have = [one.version for one in catalog.operator_releases.values() if one.gpu_cluster]
+    if release is not None and release.dra_driver is None:
+        have = [one.version for one in catalog.operator_releases.values() if one.dra_driver is not None]
         here.at("release").add(
             f"{release.version!r} with mode dra",
             "a release with GPUCluster: " + ", ".join(have),
