@@ -244,7 +244,7 @@ class ComputeClass(TypedDict, total=False):
 
 
 class StorageClass(TypedDict, total=False):
-    """A class for claims of volumes. Keys except `type` and `retain` apply only to some types."""
+    """A storage class for volume claims. Keys except `type` and `retain` apply only to some types."""
 
     type: Required[str]
     disk: str
@@ -771,7 +771,7 @@ class Team(TeamSettings, total=False):
 
 
 class Preemption(TypedDict, total=False):
-    """Which running workloads are stopped to make room for waiting ones."""
+    """Which running workloads are stopped to make room for waiting workloads."""
 
     within_team: str
     reclaim: str
