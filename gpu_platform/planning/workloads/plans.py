@@ -32,6 +32,7 @@ from gpu_platform.planning.workloads.granted import (
     scratch_of,
 )
 from gpu_platform.planning.workloads.networks import network_decisions
+from gpu_platform.planning.workloads.scaling_metrics import metric_decisions
 from gpu_platform.planning.workloads.section import (
     AutoscalingPlan,
     BatchJobPlan,
