@@ -396,6 +396,27 @@ class EksRegistry(Fact):
     source: Source
 
 
+class CrdField(Fact):
+    """A field of a custom resource that the program or Kueue writes.
+
+    An API server refuses or drops a field that the CRD does not have.
+    """
+
+    crd: str = Field(description="name of the CRD, such as trainjobs.trainer.kubeflow.org")
+    version: str = Field(description="API version, such as v1alpha1")
+    field: str = Field(
+        default="",
+        description="path from the root of the object, with [] after a list; empty if only the API version counts",
+    )
+    release: str = Field(description="oldest release with the field, such as Kubeflow Trainer 2.2.0")
+    why: str
+    by: Literal["program", "kueue"] = "program"
+    only_installed: bool = Field(
+        default=False, description="whether the program writes the field only if it installs the chart itself"
+    )
+    source: Source
+
+
 class Chart(Fact):
     """A pinned Helm chart."""
 
@@ -414,7 +435,30 @@ class Chart(Fact):
         description="repository of its image in the EKS registry; the chart's default values name the registry of "
         "a single region",
     )
+    crds: Literal["folder", "templates", "none"] = Field(
+        description="where the chart contains the CRDs that the program installs: Helm never upgrades CRDs in a "
+        "folder `crds`; it upgrades CRDs in templates, but refuses existing CRDs that its release does not own"
+    )
+    crd_names: tuple[str, ...] = Field(default=(), description="names of the CRDs in templates")
+    crd_fields: tuple[CrdField, ...] = Field(
+        default=(), description="fields that its CRDs must have, whoever has installed them"
+    )
     source: Source
+
+    @property
+    def crds_command(self) -> str:
+        """Command that applies the CRDs in the chart's folder."""
+        oci = self.repository.startswith("oci://")
+        chart = f"{self.repository}/{self.name}" if oci else f"{self.name} --repo {self.repository}"
+        return (
+            f"helm show crds {chart} --version {self.version} | kubectl apply --server-side --force-conflicts -f -"
+        )
+
+    @model_validator(mode="after")
+    def _check_crds(self) -> Chart:
+        if (self.crds == "templates") != bool(self.crd_names):
+            raise ValueError("crd_names is set if, and only if, crds is templates")
+        return self
 
 
 class Limit(Fact):

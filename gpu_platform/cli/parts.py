@@ -5,39 +5,44 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from gpu_platform.base.errors import BadInput, Problem
+from gpu_platform.catalog import load_catalog
+from gpu_platform.catalog.models import CrdField
 from gpu_platform.deploy.recorded.objects import kubernetes_objects
 from gpu_platform.deploy.recorded.record import RecordedProgram
 from gpu_platform.live.client import KubernetesClient
-from gpu_platform.live.parts import find_parts
+from gpu_platform.live.parts import find_definitions, find_parts
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.planning.addons import addon_parts
+from gpu_platform.planning.clouds.part_crds import crd_problems, definition_names, writes
 from gpu_platform.planning.clouds.parts import HelmRelease, part_problems
 from gpu_platform.planning.operator import open_policies
-from gpu_platform.planning.queues import queue_parts
+from gpu_platform.planning.parts import cluster_parts
 from gpu_platform.stack.loaded import LoadedStack
 
 
 def refuse_parts(
     loaded: LoadedStack, recorded: RecordedProgram, client: KubernetesClient, own: Collection[HelmRelease]
 ) -> None:
-    """Raise BadInput, before anything is changed, for controllers that would run twice and for missing
-    requirements.
+    """Raise BadInput, before anything is changed, for controllers that would run twice, for missing requirements,
+    and for CRDs without a field that the stack needs.
 
     `own` are the Helm releases of the stack. Raises Refused and UnknownOutcome if the cluster cannot be read.
     """
     plan = loaded.plan
     if plan.kind == "team" or plan.cluster.access == "sandbox":
         return
-    cloud = plan.cluster.cloud
-    parts = (
-        *(cloud.parts if cloud is not None else ()),
-        *plan.operator.parts,
-        *queue_parts(plan.queues),
-        *addon_parts(plan.addons),
-    )
-    declared = {(one.key.kind, one.key.name) for one in kubernetes_objects(recorded.resources)}
+    parts = cluster_parts(plan, load_catalog())
+    objects = kubernetes_objects(recorded.resources)
+    declared = {(one.key.kind, one.key.name) for one in objects}
     found = [one for one in find_parts(client, parts) if (one.kind, one.name) not in declared]
     problems = [*part_problems(parts, found, own), *_prometheus_problems(plan, client)]
+    places = {problem.path for problem in problems}
+    manifests = [one.manifest for one in objects]
+
+    def needs(field: CrdField) -> bool:
+        return plan.queues is not None if field.by == "kueue" else writes(manifests, field)
+
+    usable = [part for part in parts if part.place not in places]
+    problems += crd_problems(usable, find_definitions(client, definition_names(usable)), needs)
     if problems:
         raise BadInput(str(loaded.path), problems)
 

@@ -9,6 +9,7 @@ from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.objects import items_at, mapping_at
 from gpu_platform.planning.clouds.parts import HelmRelease, InstalledPart, PartPlan
 
+_DEFINITION = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 _NAME_LABEL = "app.kubernetes.io/name"
 _VERSION_LABEL = "app.kubernetes.io/version"
 # Prefixes of labels that the operator, Node Feature Discovery and Kubernetes set on GPU nodes.
@@ -25,6 +26,12 @@ def find_parts(client: KubernetesClient, parts: Iterable[PartPlan]) -> tuple[Ins
     labels of the cluster's owner is left out.
     """
     return tuple(found for part in parts for found in _of_part(client, part))
+
+
+def find_definitions(client: KubernetesClient, names: Iterable[str]) -> dict[str, Mapping[str, Any]]:
+    """Return the CustomResourceDefinitions with these names that exist. Raises Refused and UnknownOutcome."""
+    found = ((name, client.get(*_DEFINITION, name)) for name in names)
+    return {name: one for name, one in found if one is not None}
 
 
 def _of_part(client: KubernetesClient, part: PartPlan) -> Iterator[InstalledPart]:

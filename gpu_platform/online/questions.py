@@ -18,6 +18,6 @@ def questions(plan: EnvironmentPlan, catalog: Catalog, now: datetime) -> Sequenc
     """Return the questions in the order of the report. A sandbox has no questions."""
     cloud = cloud_of(plan, catalog, now)
     if cloud is None:
-        return (installed_lookup(plan, None),) if plan.cluster.access == "kubeconfig" else ()
+        return (installed_lookup(plan, None, catalog),) if plan.cluster.access == "kubeconfig" else ()
     existing = plan.cluster.cloud is not None and plan.cluster.cloud.create is None
-    return (*cloud.lookups(), *((installed_lookup(plan, cloud.kubeconfig),) if existing else ()))
+    return (*cloud.lookups(), *((installed_lookup(plan, cloud.kubeconfig, catalog),) if existing else ()))

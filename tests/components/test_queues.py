@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from gpu_platform.base import names
+from gpu_platform.catalog import load_catalog
 from gpu_platform.deploy.recorded.objects import only_pulumi_can_deploy
 from gpu_platform.planning.clouds.parts import InstalledPart, part_problems
 from gpu_platform.planning.queues import queue_parts
@@ -170,7 +171,10 @@ def test_a_second_kueue_and_a_missing_present_one_are_problems() -> None:
     def problems(kueue: str, *there: InstalledPart) -> list[str]:
         plan = plan_platform(queued("existing", queueing={"kueue": kueue}), "test")
         assert plan.kind == "environment"
-        return [problem.path for problem in part_problems(queue_parts(plan.queues), there, [])]
+        return [
+            problem.path
+            for problem in part_problems(queue_parts(plan.queues, load_catalog(), trainer=False), there, [])
+        ]
 
     foreign = InstalledPart(
         part="kueue", kind="Deployment", namespace="kueue-system", name="kueue", version="", release=None

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gpu_platform.catalog import load_catalog
 from gpu_platform.live.client import KubernetesClient
 from gpu_platform.online import OnlineFinding
 from gpu_platform.online.cluster.installed import SERVICE_MONITORS, Installed, Workload, compare_installed
@@ -20,7 +21,9 @@ from tests.support.eks_stacks import EXISTING, plan_eks
 OPERATOR = "nvcr.io/nvidia/gpu-operator:v26.7.0"
 
 
-def plan_of(queueing: dict[str, Any] | None = None, **cluster: Any) -> EnvironmentPlan:
+def plan_of(
+    queueing: dict[str, Any] | None = None, addons: dict[str, str] | None = None, **cluster: Any
+) -> EnvironmentPlan:
     pool = {
         "name": "train",
         "machine_type": "dgx-h100",
@@ -33,7 +36,7 @@ def plan_of(queueing: dict[str, Any] | None = None, **cluster: Any) -> Environme
         "cluster": {"provider": "existing", **cluster},
         "pools": [pool],
     }
-    platform["queueing"] = queueing
+    platform |= {"queueing": queueing, "addons": addons or {}}
     plan = plan_platform(platform, "test")
     assert plan.kind == "environment"
     return plan
@@ -46,9 +49,9 @@ def workload(image: str, namespace: str = "theirs", owner: str = "") -> Workload
 def found_in(
     *workloads: Workload, plan: EnvironmentPlan | None = None, deployed: bool = False, **rest: Any
 ) -> dict[str, OnlineFinding]:
-    facts: dict[str, Any] = {"crds": frozenset({SERVICE_MONITORS}), "admission_policies": (), **rest}
+    facts: dict[str, Any] = {"crds": {SERVICE_MONITORS: {}}, "admission_policies": (), **rest}
     installed = Installed(workloads=workloads, deployed=deployed, **facts)
-    return {each.looked_at: each for each in compare_installed(plan or plan_of(), installed)}
+    return {each.looked_at: each for each in compare_installed(plan or plan_of(), installed, load_catalog())}
 
 
 def test_an_empty_cluster_is_fine() -> None:
@@ -180,19 +183,19 @@ def test_workloads_are_read_with_their_images_and_their_helm_release(kubeconfig:
 
 
 def test_an_existing_cluster_is_read_through_the_declared_kubeconfig(kubeconfig: Path) -> None:
-    findings = installed_lookup(plan_of(kubeconfig=str(kubeconfig)), None).findings()
+    findings = installed_lookup(plan_of(kubeconfig=str(kubeconfig)), None, load_catalog()).findings()
 
     assert "stops" in {finding.severity for finding in findings}
 
 
 def test_a_cluster_that_does_not_exist_is_not_looked_at() -> None:
-    (finding,) = installed_lookup(plan_of(), lambda: None).findings()
+    (finding,) = installed_lookup(plan_of(), lambda: None, load_catalog()).findings()
 
     assert (finding.severity, finding.why) == ("unknown", "there is no cluster existing")
 
 
 def test_a_kubeconfig_that_is_missing_is_an_unknown_line(tmp_path: Path) -> None:
-    (finding,) = installed_lookup(plan_of(kubeconfig=str(tmp_path / "none")), None).findings()
+    (finding,) = installed_lookup(plan_of(kubeconfig=str(tmp_path / "none")), None, load_catalog()).findings()
 
     assert finding.severity == "unknown"
     assert "cluster.kubeconfig: found" in finding.why
@@ -221,3 +224,26 @@ def test_an_existing_karpenter_too_old_for_the_pools_stops_up(release: str, seve
     if severity == "stops":
         assert finding.found == "Deployment theirs/it, release 1.10.2"
         assert finding.why.startswith("Karpenter 1.11.0 or newer: its EC2NodeClass has the EFA interfaces")
+
+
+TRAINER = {"trainer": "present"}
+
+
+@pytest.mark.parametrize(
+    ("queueing", "severity"), [({}, "stops"), (None, "warns")], ids=["with queues", "without queues"]
+)
+def test_an_owners_crds_without_a_needed_field_are_reported(
+    queueing: dict[str, Any] | None, severity: str
+) -> None:
+    name = "trainjobs.trainer.kubeflow.org"
+    old = {"versions": [{"name": "v1alpha1", "schema": {}}]}
+    plan = plan_of(queueing, addons=TRAINER)
+    finding = found_in(plan=plan, crds={SERVICE_MONITORS: {}, name: {"spec": old}})["CRDs of Kubeflow Trainer"]
+    assert (finding.severity, name in finding.found) == (severity, True)
+    assert finding.why.startswith("Kubeflow Trainer 2.2.0 or newer")
+
+
+def test_an_owners_kueue_too_old_for_trainjobs_stops_up() -> None:
+    plan = plan_of({"kueue": "present"}, addons=TRAINER)
+    finding = found_in(workload("registry.k8s.io/kueue/kueue:v0.16.9"), plan=plan)["Kueue in the cluster"]
+    assert (finding.severity, "0.17.0" in finding.why) == ("stops", True)

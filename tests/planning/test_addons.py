@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from gpu_platform.base.errors import BadInput
+from gpu_platform.catalog import load_catalog
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.addons import addon_parts
-from gpu_platform.planning.clouds.parts import InstalledPart, part_problems
+from gpu_platform.planning.clouds.parts import InstalledPart, PartPlan, part_problems
 from gpu_platform.stack.loaded import plan_platform
 from tests.stack.field_cases import STACKS
 from tests.support.eks_stacks import CREATED, plan_eks
@@ -19,6 +20,10 @@ def plan_of(cloud: str, addons: dict[str, Any], **rest: Any) -> EnvironmentPlan:
     plan = plan_platform({**STACKS[cloud], "addons": addons, **rest}, "test")
     assert plan.kind == "environment"
     return plan
+
+
+def parts_of(addons: dict[str, Any]) -> tuple[PartPlan, ...]:
+    return addon_parts(plan_of("existing", addons).addons, load_catalog())
 
 
 def refused(cloud: str, addons: dict[str, Any], **rest: Any) -> list[str]:
@@ -178,12 +183,12 @@ def test_an_addon_of_somebody_else_is_not_installed_a_second_time() -> None:
     found = InstalledPart(
         part="keda", kind="Deployment", namespace="scaling", name="keda-operator", version="2.17", release=None
     )
-    parts = addon_parts(plan_of("existing", {"keda": "install"}).addons)
+    parts = parts_of({"keda": "install"})
     (problem,) = part_problems(parts, [found], [])
     assert (problem.path, "scaling" in problem.found) == ("addons.keda", True)
-    assert part_problems(addon_parts(plan_of("existing", {"keda": "present"}).addons), [found], []) == ()
+    assert part_problems(parts_of({"keda": "present"}), [found], []) == ()
 
 
 def test_an_addon_that_is_declared_present_and_is_not_installed_is_named() -> None:
-    (problem,) = part_problems(addon_parts(plan_of("existing", {"kuberay": "present"}).addons), [], [])
+    (problem,) = part_problems(parts_of({"kuberay": "present"}), [], [])
     assert problem.path == "addons.kuberay"

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from gpu_platform.catalog import Catalog
+from gpu_platform.catalog.models import CrdField
 from gpu_platform.online.finding import OnlineFinding, Severity
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
+from gpu_platform.planning.clouds.part_crds import Definitions, crd_problems
+from gpu_platform.planning.clouds.parts import PartPlan
+from gpu_platform.planning.parts import cluster_parts
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.queues.section import QueuesPlan
 
@@ -42,7 +47,7 @@ class Installed:
     """
 
     workloads: tuple[Workload, ...]
-    crds: frozenset[str]
+    crds: Definitions
     admission_policies: tuple[str, ...]
     """Names of the ValidatingAdmissionPolicies."""
     deployed: bool
@@ -133,14 +138,16 @@ _TAG: Final = re.compile(r":([^:@/]+)(?:@|$)")
 _SEVERITIES: Final[dict[_Effect, Severity]] = {"collides": "stops", "disturbs": "warns", "beside": "fine"}
 
 
-def compare_installed(plan: EnvironmentPlan, installed: Installed) -> Iterator[OnlineFinding]:
+def compare_installed(plan: EnvironmentPlan, installed: Installed, catalog: Catalog) -> Iterator[OnlineFinding]:
     """Yield the installed software that `up` uses, or that conflicts with software that `up` installs."""
     own = {plan.operator.namespace} if installed.deployed else set[str]()
+    parts = cluster_parts(plan, catalog)
     for product in _PRODUCTS:
         found = [
             one for one in installed.workloads if any(re.search(product.image, image) for image in one.images)
         ]
-        yield from _of_product(plan, product, found, own)
+        yield from _of_product(plan, product, found, own, parts)
+    yield from _definitions(plan, installed, parts)
     yield from _monitoring(plan, installed)
     if installed.admission_policies:
         yield OnlineFinding(
@@ -153,7 +160,11 @@ def compare_installed(plan: EnvironmentPlan, installed: Installed) -> Iterator[O
 
 
 def _of_product(
-    plan: EnvironmentPlan, product: _Product, found: list[Workload], own: set[str]
+    plan: EnvironmentPlan,
+    product: _Product,
+    found: list[Workload],
+    own: set[str],
+    parts: Sequence[PartPlan],
 ) -> Iterator[OnlineFinding]:
     looked_at = f"{product.title} in the cluster"
     others = [one for one in found if one.namespace not in own]
@@ -169,7 +180,7 @@ def _of_product(
                 fix=f"write cluster.parts.{part.name}: present, or let its owner remove it",
             )
             return
-    if (finding := _too_old(plan, product, others)) is not None:
+    if (finding := _too_old(parts, product, others)) is not None:
         yield finding
         return
     if product.title == "Kueue" and plan.queues is not None and (finding := _kueue(plan.queues, others, own)):
@@ -204,12 +215,11 @@ def _of_product(
         yield OnlineFinding(looked_at=looked_at, severity="fine", found=used)
 
 
-def _too_old(plan: EnvironmentPlan, product: _Product, others: list[Workload]) -> OnlineFinding | None:
+def _too_old(parts: Sequence[PartPlan], product: _Product, others: list[Workload]) -> OnlineFinding | None:
     """Return a finding if the owner's controller is too old for the objects that the program renders for it.
 
     The image tag of the controller is its release.
     """
-    parts = plan.cluster.cloud.parts if isinstance(plan.cluster.cloud, EksClusterPlan) else ()
     part = next((one for one in parts if one.title == product.title and not one.install), None)
     for one in others if part is not None else ():
         for image in one.images:
@@ -222,9 +232,35 @@ def _too_old(plan: EnvironmentPlan, product: _Product, others: list[Workload]) -
                     severity="stops",
                     found=f"{one}, release {tag[1]}",
                     why=why,
-                    fix="let its owner upgrade it, with its CRDs and its IAM policy",
+                    fix="let its owner upgrade it, with its CRDs and, in a cloud, its IAM policy",
                 )
     return None
+
+
+def _definitions(
+    plan: EnvironmentPlan, installed: Installed, parts: Sequence[PartPlan]
+) -> Iterator[OnlineFinding]:
+    """Yield a finding for each controller whose CRDs stop `up`, or lack a field that some workloads need."""
+
+    def is_needed(one: CrdField) -> bool:
+        by_kueue = one.by == "kueue" and plan.queues is not None
+        return by_kueue or not one.field or one.crd not in installed.crds
+
+    for part in parts:
+        severity: Severity = "stops"
+        problems = tuple(crd_problems([part], installed.crds, is_needed))
+        if not problems:
+            # The plan has no manifests, so it is not known whether one of them has the field.
+            severity = "warns"
+            problems = tuple(crd_problems([part], installed.crds, lambda one: one.by == "program"))
+        for problem in problems:
+            yield OnlineFinding(
+                looked_at=f"CRDs of {part.title}",
+                severity=severity,
+                found=problem.found,
+                why=problem.allowed,
+                fix=problem.fix.removesuffix("; nothing was changed"),
+            )
 
 
 def _kueue(queues: QueuesPlan, others: list[Workload], own: set[str]) -> OnlineFinding | None:

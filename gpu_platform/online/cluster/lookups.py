@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from gpu_platform.base import names
 from gpu_platform.base.errors import UnknownOutcome
+from gpu_platform.catalog import Catalog
 from gpu_platform.live.client import KubernetesClient, Refused
 from gpu_platform.live.cluster_access import client_of
 from gpu_platform.live.connection import Limits
@@ -24,7 +25,9 @@ _HELM_NAMESPACE: Final = "meta.helm.sh/release-namespace"
 _MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 
 
-def installed_lookup(plan: EnvironmentPlan, kubeconfig: Callable[[], str | None] | None) -> Lookup:
+def installed_lookup(
+    plan: EnvironmentPlan, kubeconfig: Callable[[], str | None] | None, catalog: Catalog
+) -> Lookup:
     """Return the lookup of installed software.
 
     `kubeconfig` returns the kubeconfig from the cloud. If it is None, the kubeconfig of the stack file is used.
@@ -33,7 +36,7 @@ def installed_lookup(plan: EnvironmentPlan, kubeconfig: Callable[[], str | None]
     def look() -> Iterable[OnlineFinding]:
         try:
             client = client_of(plan) if kubeconfig is None else client_with(plan, kubeconfig())
-            return list(compare_installed(plan, read_installed(client.limited(_LIMITS))))
+            return list(compare_installed(plan, read_installed(client.limited(_LIMITS)), catalog))
         except Refused as refusal:
             fix = "grant the user list on Deployments, DaemonSets, CRDs and admission policies (ClusterRole view)"
             raise NotLookedAt(f"the API server refused: {refusal}", fix) from refusal
@@ -52,7 +55,7 @@ def read_installed(client: KubernetesClient) -> Installed:
     policies = client.objects("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy")
     return Installed(
         workloads=tuple(workloads),
-        crds=frozenset(str(one["metadata"]["name"]) for one in definitions),
+        crds={str(one["metadata"]["name"]): one for one in definitions},
         admission_policies=tuple(sorted(str(one["metadata"]["name"]) for one in policies)),
         deployed=client.get("v1", "Namespace", names.VALIDATION_NAMESPACE) is not None,
     )

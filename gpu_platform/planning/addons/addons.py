@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 from gpu_platform.base import names
+from gpu_platform.catalog import Catalog
 from gpu_platform.planning.addons.known import GATEWAY_CLASS, HIDDEN_CONTROL_PLANE, KNOWN, PROMETHEUS_KEEPS
 from gpu_platform.planning.addons.section import AddonPlan, AddonsPlan
 from gpu_platform.planning.clouds.closed_ports import name_closed_ports
+from gpu_platform.planning.clouds.part_crds import needed, needed_of_owner
 from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.clouds.section import ClusterPlan
@@ -62,6 +64,7 @@ def plan(context: CompleteContext, cluster: ClusterPlan, pools: Sequence[PoolPla
     closed = name_closed_ports("addons", ports, cloud)
     decisions = (
         *_needed(declared, parts),
+        *_of_owner(section, context.catalog),
         *closed,
         *_kept(section, context),
         *_left_volumes(section, context, cluster, pools),
@@ -69,7 +72,7 @@ def plan(context: CompleteContext, cluster: ClusterPlan, pools: Sequence[PoolPla
     return Decided(section, decisions)
 
 
-def addon_parts(addons: AddonsPlan) -> tuple[PartPlan, ...]:
+def addon_parts(addons: AddonsPlan, catalog: Catalog) -> tuple[PartPlan, ...]:
     """Return the add-ons as controllers that a cluster must have only once."""
     return tuple(
         PartPlan(
@@ -81,6 +84,7 @@ def addon_parts(addons: AddonsPlan) -> tuple[PartPlan, ...]:
             label=KNOWN[addon.name].label,
             image=KNOWN[addon.name].image,
             alone="two copies would act on the same objects and share the CRDs",
+            chart=catalog.charts[addon.chart],
         )
         for addon in addons.addons
     )
@@ -208,3 +212,16 @@ def _needed(declared: Mapping[str, str], parts: Mapping[str, str | None]) -> tup
         for name, part in parts.items()
         if part is not None and name not in declared
     )
+
+
+def _of_owner(section: AddonsPlan, catalog: Catalog) -> Iterator[Decision]:
+    """Yield the oldest release that the owner of the cluster must have installed, for each such add-on."""
+    for part in addon_parts(section, catalog):
+        fields = needed_of_owner(part)
+        if not part.install and fields:
+            yield Decision(
+                subject="addons",
+                what=part.name,
+                chosen="present",
+                why=f"the owner of the cluster installs and upgrades it; {needed(fields)}",
+            )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpu_platform.base.errors import Problem
+from gpu_platform.catalog.models import Chart
 from gpu_platform.stack.gpu_parts import Part
 
 HelmRelease = tuple[str, str]
@@ -23,6 +24,7 @@ class PartPlan:
     app.kubernetes.io/name (`label`) or a part of its image's name (`image`). A workload with an owner reference to
     a controller does not count. `alone` is the reason why a cluster can have only one such controller. `least` is
     the oldest release that supports the objects that the program creates for the controller, and the reason.
+    `chart` is the chart with the controller's CRDs.
     """
 
     name: str
@@ -34,10 +36,16 @@ class PartPlan:
     alone: str
     field: str | None = None
     least: tuple[str, str] | None = None
+    chart: Chart | None = None
     objects: tuple[tuple[str, str], ...] = ()
     """API versions and kinds of the custom resources that configure the controller."""
     may_keep_off: bool = False
     """Whether the owner may run another instance whose node selector keeps it off the pools' nodes."""
+
+    @property
+    def place(self) -> str:
+        """Path of the field in the stack file that says who installs the controller."""
+        return self.field or f"cluster.parts.{self.name}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form, which contains only the controller's name, its title and who installs it."""
@@ -90,7 +98,7 @@ def part_problems(
 def _problems(part: PartPlan, found: Collection[InstalledPart], own: Collection[HelmRelease]) -> Iterator[Problem]:
     here = [one for one in found if one.part == part.name]
     foreign = [one for one in here if one.release is None or one.release not in own]
-    field = part.field or f"cluster.parts.{part.name}"
+    field = part.place
     if part.install and foreign:
         yield Problem(
             field,
@@ -111,5 +119,5 @@ def _problems(part: PartPlan, found: Collection[InstalledPart], own: Collection[
                 field,
                 f"present, but the cluster has {one}",
                 too_old,
-                "ask the owner to upgrade it, with its CRDs and its IAM policy; nothing was changed",
+                "ask the owner to upgrade it, with its CRDs and, in a cloud, its IAM policy; nothing was changed",
             )

@@ -37,6 +37,13 @@ _FRAMEWORKS: Final = (
 )
 # GKE's firewall lets the control plane reach ports 443 and 10250 of private nodes. Kueue's default is 9443.
 _WEBHOOK_PORT: Final = 10250
+# Oldest Kueue release for the TrainJobs that the program writes, which need Trainer 2.2. Sources:
+# kubernetes-sigs/kueue#10127 (release v0.17.0) and #11931; read 2026-11-30.
+_WITH_TRAINER: Final = (
+    "0.17.0",
+    "it starts TrainJobs by runtimePatches; older releases write podTemplateOverrides, which Trainer has only "
+    "before 2.2",
+)
 # Number of replicas. With two, webhooks for team namespaces still respond while one replica restarts.
 _REPLICAS: Final = 2
 _RETRY_SECONDS: Final = 60
@@ -58,9 +65,11 @@ def plan_kueue(queueing: Queueing, cloud: Cloud, available: Available, catalog: 
     )
 
 
-def queue_parts(queues: QueuesPlan | None) -> tuple[PartPlan, ...]:
+def queue_parts(queues: QueuesPlan | None, catalog: Catalog, *, trainer: bool) -> tuple[PartPlan, ...]:
     """Return Kueue as a controller that a cluster must have only once. Return an empty tuple in the sandbox, which
     runs Kueue itself.
+
+    `trainer` is true if Kueue starts TrainJobs.
     """
     if queues is None or queues.kueue.install == "config":
         return ()
@@ -73,6 +82,8 @@ def queue_parts(queues: QueuesPlan | None) -> tuple[PartPlan, ...]:
         label="kueue",
         image="kueue/kueue",
         alone="two controllers would start and stop the same workloads and share the CRDs",
+        least=_WITH_TRAINER if trainer else None,
+        chart=catalog.charts[CHART],
     )
     return (part,)
 

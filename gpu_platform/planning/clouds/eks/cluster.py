@@ -255,7 +255,7 @@ def plan_eks_cluster(
     scales = any(isinstance(cloud, EksPoolPlan) and cloud.autoscaled for cloud in clouds)
     claimed = any(pool.cloud_nodes.nic_devices is not None for pool in pools)
     plugged = any(pool.cloud_nodes.nic_resources for pool in pools)
-    parts = plan_parts(cluster, karpenter=of_karpenter, scaled=scales, efa=plugged, dranet=claimed)
+    parts = plan_parts(cluster, catalog, karpenter=of_karpenter, scaled=scales, efa=plugged, dranet=claimed)
     installed = {part.name for part in parts if part.install}
     zones = tuple(sorted({zone for cloud in clouds for zone in cloud.zones}))
     tags = {**cluster.tags, names.STACK_LABEL: stack}

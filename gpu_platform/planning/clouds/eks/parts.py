@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from gpu_platform.base import names
+from gpu_platform.catalog import Catalog
+from gpu_platform.planning.clouds.eks.karpenter_controller import CRD_CHART
 from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
 from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.clouds.section import listed
@@ -64,7 +66,13 @@ def check_parts(cluster: EksCluster, problems: Problems) -> None:
 
 
 def plan_parts(
-    cluster: EksCluster, *, karpenter: Sequence[KarpenterPoolPlan], scaled: bool, efa: bool, dranet: bool
+    cluster: EksCluster,
+    catalog: Catalog,
+    *,
+    karpenter: Sequence[KarpenterPoolPlan],
+    scaled: bool,
+    efa: bool,
+    dranet: bool,
 ) -> tuple[PartPlan, ...]:
     """Return the controllers that the pools need.
 
@@ -85,6 +93,7 @@ def plan_parts(
                 image="karpenter/controller",
                 alone="two controllers would create and delete nodes for the same pods, and share the CRDs",
                 least=_least(karpenter),
+                chart=catalog.charts[CRD_CHART],
             )
         )
     if scaled:

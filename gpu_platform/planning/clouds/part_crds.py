@@ -1,0 +1,165 @@
+"""Decide whether the CRDs of a cluster have the fields that a stack needs, and whether Helm can upgrade the CRDs.
+
+Helm refuses an object of a chart's templates that exists without the label and the annotations of the release.
+Source: helm.sh/helm, pkg/action/validate.go (checkOwnership); read 2026-11-30.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from gpu_platform.base.errors import Problem
+from gpu_platform.catalog.models import Chart, CrdField
+from gpu_platform.planning.clouds.parts import HelmRelease, PartPlan
+
+Definitions = Mapping[str, Mapping[str, Any]]
+"""CustomResourceDefinitions of a cluster by name."""
+MANAGED_BY = "app.kubernetes.io/managed-by"
+RELEASE = ("meta.helm.sh/release-namespace", "meta.helm.sh/release-name")
+
+
+def definition_names(parts: Iterable[PartPlan]) -> tuple[str, ...]:
+    """Return the names of the CRDs that `crd_problems` compares."""
+    charts = [(part, part.chart) for part in parts if part.chart is not None]
+    return tuple(
+        dict.fromkeys(
+            name
+            for part, chart in charts
+            for name in (*(one.crd for one in chart.crd_fields), *(chart.crd_names if part.install else ()))
+        )
+    )
+
+
+def crd_problems(
+    parts: Iterable[PartPlan], definitions: Definitions, needs: Callable[[CrdField], bool]
+) -> Iterator[Problem]:
+    """Yield a problem for each controller whose CRDs lack a needed field, or whose CRDs Helm would refuse.
+
+    `needs` decides whether the stack needs a field.
+    """
+    for part in parts:
+        if part.chart is None:
+            continue
+        fields = [one for one in missing_fields(part, definitions) if needs(one)]
+        if not part.install and fields:
+            yield Problem(
+                part.place,
+                f"present, but {lacks(fields, definitions)}",
+                needed(fields),
+                f"ask the owner to upgrade {part.title} with its CRDs; nothing was changed",
+            )
+        elif fields:
+            yield Problem(
+                part.place,
+                f"install, but {lacks(fields, definitions)}, and Helm does not upgrade existing CRDs",
+                f"the CRDs of {part.chart.name} {part.chart.version}",
+                f"run `{part.chart.crds_command}`; nothing was changed",
+            )
+        elif part.install and (names := unowned(part.chart, definitions)):
+            yield Problem(
+                part.place,
+                f"install, but the cluster has the CRDs {', '.join(names)} of another installation",
+                f"CRDs of Helm release {part.chart.namespace}/{part.chart.name}, because Helm refuses any other",
+                f"run `{adopting(part.chart, names)}` to give them to that release; nothing was changed",
+            )
+
+
+def missing_fields(part: PartPlan, definitions: Definitions) -> tuple[CrdField, ...]:
+    """Return the fields of a controller that the CRDs of the cluster lack.
+
+    A missing CRD counts only if the owner installs the controller. CRDs in templates are upgraded with the chart.
+    """
+    chart = part.chart
+    if chart is None or (part.install and chart.crds == "templates"):
+        return ()
+    fields = [one for one in chart.crd_fields if one.crd in definitions] if part.install else needed_of_owner(part)
+    return tuple(one for one in fields if not _has_field(definitions.get(one.crd, {}), one))
+
+
+def needed_of_owner(part: PartPlan) -> tuple[CrdField, ...]:
+    """Return the fields that the CRDs of an owner's installation must have for some stacks."""
+    return tuple(one for one in part.chart.crd_fields if not one.only_installed) if part.chart is not None else ()
+
+
+def lacks(fields: Sequence[CrdField], definitions: Definitions) -> str:
+    """Return a text that names the fields that the cluster lacks."""
+    return " and ".join(
+        f"its CRD {one.crd} has no {one.field or f'version {one.version}'}"
+        if one.crd in definitions
+        else f"the cluster has no CRD {one.crd}"
+        for one in fields
+    )
+
+
+def needed(fields: Sequence[CrdField]) -> str:
+    """Return the oldest releases that have the fields, with the reasons."""
+    reasons: dict[str, list[str]] = {}
+    for one in fields:
+        reasons.setdefault(one.release, []).append(one.why)
+    return "; ".join(f"{release} or newer: {', and '.join(why)}" for release, why in reasons.items())
+
+
+def unowned(chart: Chart, definitions: Definitions) -> tuple[str, ...]:
+    """Return the CRDs in a chart's templates that exist and do not belong to the program's release."""
+    return tuple(
+        name
+        for name in chart.crd_names
+        if name in definitions and _release(definitions[name]) != (chart.namespace, chart.name)
+    )
+
+
+def adopting(chart: Chart, names: Collection[str]) -> str:
+    """Return the commands that give CRDs to the program's release."""
+    crds, (namespace, name) = " ".join(names), RELEASE
+    return (
+        f"kubectl label --overwrite crd {crds} {MANAGED_BY}=Helm && kubectl annotate --overwrite crd {crds} "
+        f"{namespace}={chart.namespace} {name}={chart.name}"
+    )
+
+
+def writes(manifests: Iterable[Mapping[str, Any]], one: CrdField) -> bool:
+    """Return whether an object of the program has a field."""
+    return any(
+        f"{manifest['kind'].lower()}s.{manifest['apiVersion'].rpartition('/')[0]}" == one.crd
+        and _is_set(manifest, one.field.split(".") if one.field else ())
+        for manifest in manifests
+    )
+
+
+def _is_set(value: object, path: Sequence[str]) -> bool:
+    if not path:
+        return True
+    key, rest = path[0], path[1:]
+    found = cast("Mapping[str, object]", value).get(key.removesuffix("[]")) if isinstance(value, Mapping) else None
+    if key.endswith("[]"):
+        return isinstance(found, Sequence) and any(_is_set(item, rest) for item in cast("Sequence[object]", found))
+    return found is not None and _is_set(found, rest)
+
+
+def _has_field(definition: Mapping[str, Any], one: CrdField) -> bool:
+    """Return whether a CRD serves a version and its schema has a field."""
+    for version in definition.get("spec", {}).get("versions", ()):
+        if version["name"] == one.version and version.get("served", True):
+            schema = version.get("schema", {}).get("openAPIV3Schema", {})
+            return _in_schema(schema, one.field.split(".") if one.field else ())
+    return False
+
+
+def _in_schema(schema: Mapping[str, Any], path: Sequence[str]) -> bool:
+    if not path or schema.get("x-kubernetes-preserve-unknown-fields"):
+        return True
+    inner = schema.get("properties", {}).get(path[0].removesuffix("[]"))
+    if inner is None:
+        return False
+    return _in_schema(inner.get("items", {}) if path[0].endswith("[]") else inner, path[1:])
+
+
+def _release(definition: Mapping[str, Any]) -> HelmRelease | None:
+    """Return the Helm release that owns a CRD, or None."""
+    metadata = definition.get("metadata", {})
+    annotations = metadata.get("annotations") or {}
+    if (metadata.get("labels") or {}).get(MANAGED_BY) != "Helm":
+        return None
+    namespace, name = (str(annotations.get(key, "")) for key in RELEASE)
+    return namespace, name
