@@ -20,7 +20,7 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.check_report import Finding, as_junit, as_sarif, findings, mistakes, placed
 from gpu_platform.cli.tables import Column, show_table
 from gpu_platform.deploy.recorded.policy_check import evaluate_policies
-from gpu_platform.deploy.recorded.record import RecordedProgram
+from gpu_platform.deploy.recorded.record import HELM_RELEASE_TYPE, RecordedProgram
 from gpu_platform.planning import Plan, plan_to_json
 from gpu_platform.planning.charts.section import ChartsPlan, ignored
 from gpu_platform.planning.clouds.offerings import offering_warnings
@@ -103,7 +103,7 @@ def chart_warnings(charts: ChartsPlan, program: RecordedProgram) -> Iterator[str
     """
     own: dict[str, Mapping[str, Any]] = {}
     for resource in program.resources:
-        if resource.type == "kubernetes:helm.sh/v3:Release":
+        if resource.type == HELM_RELEASE_TYPE:
             own[str(resource.inputs["chart"]).rsplit("/", 1)[-1]] = resource.inputs.get("values", {})
     for chart, added in charts.values.items():
         if chart not in own:

@@ -19,7 +19,7 @@ from gpu_platform.base.errors import BadInput, UnknownOutcome
 from gpu_platform.base.names import HELD_VARIABLE, RESIZED_VARIABLE, ROLLED_VARIABLE, SYSTEM_NODES
 from gpu_platform.base.paths import POLICY_PACK, PROJECT_ROOT, STACKS_DIR_VARIABLE, sandbox_dir
 from gpu_platform.base.progress import Progress
-from gpu_platform.cli.parts import open_access, refuse_parts
+from gpu_platform.cli.parts import open_access, outdated_crds, refuse_parts
 from gpu_platform.deploy.changes import Action, Change, Changes
 from gpu_platform.deploy.choice import EngineName, choose_engine
 from gpu_platform.deploy.embedded.apply import apply
@@ -294,7 +294,10 @@ class PulumiDeployment:
         declared = kubernetes_objects(self.recorded.resources)
         try:
             client = self._client_to_look()
-            refuse_parts(self.loaded, self.recorded, client, driver.helm_releases())
+            releases = driver.helm_releases()
+            refuse_parts(self.loaded, self.recorded, client, releases)
+            for one in outdated_crds(self.loaded, self.recorded, releases):
+                self.progress.line(f"warning: {one}")
             _warn_of_open_access(self.loaded, client, self.progress)
             refuse_foreign_objects(client, self.loaded.stack, declared, driver.objects())
         except UnknownOutcome as reason:  # the cluster does not exist yet, or the CLI reports the error itself

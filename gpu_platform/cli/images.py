@@ -10,11 +10,9 @@ from gpu_platform.base.console import console
 from gpu_platform.base.errors import ExitCode
 from gpu_platform.base.quantity import counted
 from gpu_platform.cli.tables import Column, show_table
-from gpu_platform.deploy.recorded.record import RecordedProgram
+from gpu_platform.deploy.recorded.record import HELM_RELEASE_TYPE, RecordedProgram
 from gpu_platform.program import record_stack
 from gpu_platform.stack.loaded import load_stack
-
-_RELEASE = "kubernetes:helm.sh/v3:Release"
 
 
 def list_images(stack: str, *, to_json: bool) -> ExitCode:
@@ -63,7 +61,7 @@ def charts_of(program: RecordedProgram) -> list[dict[str, str]]:
     """Return the Helm charts of a program, by name."""
     charts: list[dict[str, str]] = []
     for resource in program.resources:
-        if resource.type != _RELEASE:
+        if resource.type != HELM_RELEASE_TYPE:
             continue
         chart = str(resource.inputs["chart"])
         own = cast("Mapping[str, Any]", resource.inputs.get("repositoryOpts") or {})

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from gpu_platform.base.errors import BadInput, Problem
 from gpu_platform.catalog import load_catalog
 from gpu_platform.catalog.models import CrdField
 from gpu_platform.deploy.recorded.objects import kubernetes_objects
-from gpu_platform.deploy.recorded.record import RecordedProgram
+from gpu_platform.deploy.recorded.record import HELM_RELEASE_TYPE, RecordedProgram
 from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.parts import find_definitions, find_parts
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.planning.clouds.part_crds import crd_problems, definition_names, writes
+from gpu_platform.planning.clouds.part_crds import crd_problems, definition_names, upgraded_folders, writes
 from gpu_platform.planning.clouds.parts import HelmRelease, part_problems
 from gpu_platform.planning.operator import open_policies
-from gpu_platform.planning.parts import cluster_parts
+from gpu_platform.planning.parts import cluster_charts, cluster_parts
 from gpu_platform.stack.loaded import LoadedStack
 
 
@@ -45,6 +45,20 @@ def refuse_parts(
     problems += crd_problems(usable, find_definitions(client, definition_names(usable)), needs)
     if problems:
         raise BadInput(str(loaded.path), problems)
+
+
+def outdated_crds(
+    loaded: LoadedStack, recorded: RecordedProgram, deployed: Mapping[HelmRelease, str]
+) -> tuple[str, ...]:
+    """Return a text for each chart that `up` upgrades without its CRDs.
+
+    `deployed` contains the chart versions of the last `up`.
+    """
+    if loaded.plan.kind == "team":
+        return ()
+    charts = cluster_charts(loaded.plan, load_catalog())
+    installed = {str(one.inputs.get("name")) for one in recorded.resources if one.type == HELM_RELEASE_TYPE}
+    return tuple(upgraded_folders(charts.values(), deployed, installed))
 
 
 def open_access(loaded: LoadedStack, client: KubernetesClient) -> tuple[str, ...]:

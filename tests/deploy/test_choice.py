@@ -286,14 +286,16 @@ def test_only_a_state_without_resources_is_empty(tmp_path: Path, backend: str) -
 
 def test_helm_releases_of_the_state_include_interrupted_ones(tmp_path: Path, backend: str) -> None:
     def release(name: str) -> dict[str, Any]:
-        inputs = {"name": name, "namespace": "kube-system", "chart": "oci://..."}
+        inputs = {"name": name, "namespace": "kube-system", "chart": "oci://...", "version": "1.2.3"}
         return {"type": "kubernetes:helm.sh/v3:Release", "custom": True, "inputs": inputs}
 
     exported = tmp_path / "exported.json"
     state = {"resources": [release("karpenter")], "pending_operations": [{"resource": release("efa")}]}
     exported.write_text(json.dumps({"deployment": state}), "utf-8")
     deployed = engine(tmp_path, f'case "$*" in *"stack export"*) /bin/cat {exported} ;; esac')
-    assert deployed.helm_releases() == {("kube-system", "karpenter"), ("kube-system", "efa")}
+    assert deployed.helm_releases() == dict.fromkeys(
+        [("kube-system", "karpenter"), ("kube-system", "efa")], "1.2.3"
+    )
 
 
 def test_creations_that_were_interrupted_are_named_and_nothing_is_created_twice(

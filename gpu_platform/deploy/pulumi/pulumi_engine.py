@@ -18,7 +18,7 @@ from gpu_platform.deploy.changes import Action, Change, Changes, FieldChange
 from gpu_platform.deploy.pulumi.pulumi_cli import PulumiCli
 from gpu_platform.deploy.pulumi.pulumi_output import OnlyChanges, WithoutInterruptions
 from gpu_platform.deploy.recorded.properties import Json
-from gpu_platform.deploy.recorded.record import KUBERNETES_PREFIX, PULUMI_PREFIX
+from gpu_platform.deploy.recorded.record import HELM_RELEASE_TYPE, KUBERNETES_PREFIX, PULUMI_PREFIX
 from gpu_platform.live.objects import ObjectKey, object_key
 
 _ACTIONS: Final = {  # the single steps of a replacement are left out
@@ -29,7 +29,6 @@ _ACTIONS: Final = {  # the single steps of a replacement are left out
     automation.OpType.SAME: Action.UNCHANGED,
 }
 
-_HELM_RELEASE: Final = "kubernetes:helm.sh/v3:Release"
 OnOutput = Callable[[str], None]
 
 
@@ -136,16 +135,17 @@ class PulumiEngine:
             and {"apiVersion", "kind"} <= (resource.get("inputs") or {}).keys()
         )
 
-    def helm_releases(self) -> frozenset[tuple[str, str]]:
-        """Return the namespace and name of each Helm release in the stack's state, including releases whose
-        creation was interrupted.
+    def helm_releases(self) -> Mapping[tuple[str, str], str]:
+        """Return the chart version of each Helm release in the stack's state by namespace and name, including
+        releases whose creation was interrupted.
         """
-        releases: set[tuple[str, str]] = set()
+        releases: dict[tuple[str, str], str] = {}
         for resource in (*self._resources(), *self._pending()):
-            if resource.get("type") == _HELM_RELEASE:
+            if resource.get("type") == HELM_RELEASE_TYPE:
                 inputs = cast("Mapping[str, Any]", resource.get("inputs") or {})
-                releases.add((str(inputs.get("namespace", "")), str(inputs.get("name", ""))))
-        return frozenset(releases)
+                key = (str(inputs.get("namespace", "")), str(inputs.get("name", "")))
+                releases[key] = str(inputs.get("version", ""))
+        return releases
 
     def is_empty(self) -> bool:
         """Return whether the stack's state contains no resource of a cloud or cluster, which means that nothing
@@ -169,7 +169,7 @@ class PulumiEngine:
             if operation.get("type") != "creating" or type_.startswith(PULUMI_PREFIX):
                 continue
             inputs: Mapping[str, Any] = resource.get("inputs") or {}
-            if type_ == _HELM_RELEASE:
+            if type_ == HELM_RELEASE_TYPE:
                 uninstall = f"helm uninstall {inputs.get('name')} --namespace {inputs.get('namespace')}"
                 found.append(InterruptedCreation(type_, name, uninstall))
             elif not type_.startswith(KUBERNETES_PREFIX):

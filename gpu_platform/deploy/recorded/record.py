@@ -33,6 +33,7 @@ from gpu_platform.deploy.recorded.properties import UNKNOWN, holds_secret, plain
 STACK_TYPE: Final = "pulumi:pulumi:Stack"
 STACK_REFERENCE_TYPE: Final = "pulumi:pulumi:StackReference"
 STASH_TYPE: Final = "pulumi:index:Stash"
+HELM_RELEASE_TYPE: Final = "kubernetes:helm.sh/v3:Release"
 PROVIDER_PREFIX: Final = "pulumi:providers:"
 PULUMI_PREFIX: Final = "pulumi:"  # types that exist only in the state, such as stacks, providers and stashes
 KUBERNETES_PREFIX: Final = "kubernetes:"

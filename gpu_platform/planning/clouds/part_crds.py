@@ -118,6 +118,23 @@ def adopting(chart: Chart, names: Collection[str]) -> str:
     )
 
 
+def upgraded_folders(
+    charts: Iterable[Chart], deployed: Mapping[HelmRelease, str], installed: Collection[str]
+) -> Iterator[str]:
+    """Yield a text for each chart whose CRDs Helm does not upgrade with the chart.
+
+    `deployed` contains the chart version of each release of the last `up`. `installed` contains the names of the
+    releases that the next `up` installs.
+    """
+    for chart in charts:
+        version = deployed.get((chart.namespace, chart.name), chart.version)
+        if chart.crds == "folder" and version != chart.version and chart.name in installed:
+            yield (
+                f"`up` upgrades chart {chart.name} from {version} to {chart.version}, and Helm does not upgrade "
+                f"its CRDs: run `{chart.crds_command}` first"
+            )
+
+
 def writes(manifests: Iterable[Mapping[str, Any]], one: CrdField) -> bool:
     """Return whether an object of the program has a field."""
     return any(

@@ -12,7 +12,7 @@ import pytest
 from gpu_platform.base.errors import BadInput, Problem
 from gpu_platform.catalog import load_catalog
 from gpu_platform.catalog.models import CrdField
-from gpu_platform.cli.parts import refuse_parts
+from gpu_platform.cli.parts import outdated_crds, refuse_parts
 from gpu_platform.live.client import KubernetesClient
 from gpu_platform.planning.clouds.part_crds import crd_problems, writes
 from gpu_platform.planning.parts import cluster_parts
@@ -175,6 +175,27 @@ def test_up_refuses_an_old_trainer_only_with_queues(
     except BadInput as error:
         paths = [problem.path for problem in error.problems]
     assert paths == (["addons.trainer"] if queueing is not None else [])
+
+
+KUBERAY = ("kuberay-system", "kuberay-operator")
+
+
+@pytest.mark.parametrize(
+    ("rest", "chart"),
+    [
+        ({}, "kuberay-operator --repo https://ray-project.github.io/kuberay-helm/"),
+        ({"chart_mirror": "oci://mirror.example.com/charts"}, "oci://mirror.example.com/charts/kuberay-operator"),
+    ],
+    ids=["of the project", "of a mirror"],
+)
+def test_an_upgraded_chart_with_a_folder_of_crds_is_announced(rest: dict[str, Any], chart: str) -> None:
+    platform = {**PLATFORM, "addons": {"kuberay": "install", "keda": "install"}, **rest}
+    loaded = LoadedStack("test", Path("Pulumi.test.yaml"), platform, plan_platform(platform, "test"))
+    recorded = record_stack(loaded)
+    (text,) = outdated_crds(loaded, recorded, {KUBERAY: "1.6.0", ("keda", "keda"): "2.19.0"})
+    assert text.startswith("`up` upgrades chart kuberay-operator from 1.6.0 to 1.7.0")
+    assert f"run `helm show crds {chart} --version 1.7.0 | kubectl apply" in text
+    assert outdated_crds(loaded, recorded, {KUBERAY: "1.7.0"}) == outdated_crds(loaded, recorded, {}) == ()
 
 
 def documented(start: str) -> str:
