@@ -86,6 +86,22 @@ def test_devices_are_asked_for_by_a_claim_of_the_team() -> None:
     assert "add claims" in without.missing["training"]
 
 
+def test_a_claim_of_a_mig_instance_is_not_a_whole_gpu() -> None:
+    dra = pool("train", "p5.48xlarge", sharing={"mode": "dra", "partitions": True})
+    quota = {"devices": {"gpu.nvidia.com": 4, "mig.nvidia.com": 14}}
+    claims = [{"name": "slice", "profile": "1g.10gb"}, {"name": "half", "count": 4}]
+    for declared in (claims, claims[::-1]):
+        found = examples(dra, teams=[team(quota=quota, claims=declared)])
+        assert {kind: one.workload.claims for kind, one in found.items()} == {
+            "training": ("half",),
+            "inference": ("slice",),
+            "notebook": ("slice",),
+            "batch": ("slice",),
+        }
+        half, part = (parse_quantity(found[kind].workload.requests["cpu"]) for kind in ("training", "batch"))
+        assert half > 20 * part
+
+
 def test_checkpoints_go_to_a_volume_of_the_team_that_it_may_write() -> None:
     storage = {
         "data": {

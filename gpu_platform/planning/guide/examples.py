@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from gpu_platform.base import names
 from gpu_platform.base.quantity import parse_quantity
+from gpu_platform.planning.dra.claims import demands_of, meets
 from gpu_platform.planning.guide.section import KINDS, ExampleKind, ExamplePlan
 from gpu_platform.planning.pools.free import free_resources
 from gpu_platform.planning.pools.section import PoolPlan
@@ -113,7 +114,7 @@ def _places(
     nominal = _nominal(queue, flavors)
     image = available.catalog.images[IMAGE].reference
     for pool in available.pools:
-        for fields, whole, share in _ways(team, pool):
+        for fields, whole, share in _ways(team, pool, available):
             probe = WorkloadSpec(name="probe", pool=pool.name, **fields)
             if _problems(probe, team, available):
                 continue
@@ -133,7 +134,7 @@ def _places(
             )
 
 
-def _ways(team: Team, pool: PoolPlan) -> Iterator[tuple[Mapping[str, Any], bool, Decimal]]:
+def _ways(team: Team, pool: PoolPlan, available: Available) -> Iterator[tuple[Mapping[str, Any], bool, Decimal]]:
     """Yield the ways to request each resource of a pool. Each item consists of the workload's fields, a flag that
     is true if a unit is a whole GPU, and the unit's share of a node.
     """
@@ -141,9 +142,11 @@ def _ways(team: Team, pool: PoolPlan) -> Iterator[tuple[Mapping[str, Any], bool,
         yield {"gpus": 0}, False, Decimal(0)
         return
     if pool.devices:
-        most = max(device.per_node for device in pool.devices)
         for claim in team.claims:
-            yield {"claim": claim.name}, True, Decimal(claim.count) / most
+            kind, demands = demands_of(claim, available.classes)
+            devices = [one.per_node for one in pool.devices if meets(one, kind, demands, available.catalog)]
+            if devices:
+                yield {"claim": claim.name}, kind == "gpu", Decimal(claim.count) / max(devices)
         return
     profiles = {profile for entry in pool.sharing.mig_layouts for profile in entry.layout}
     for offer in pool.resources:
