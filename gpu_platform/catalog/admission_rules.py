@@ -92,7 +92,7 @@ class DeclaredValue(Fact):
 class DeclaredRule(Fact):
     """A rule: CEL that must be true for each of its subjects, and a message with the mistake and the fix.
 
-    The message refers to values as `{name}`. `{name:or}` inserts a list with the word `or` between its elements.
+    The message refers to values as `{name}`. `{name:or}` inserts a list with `or` before its last element.
     `when` and `unless` name a value. The rule is omitted if the value of `when` is empty, or if the value of
     `unless` is not empty. `repeat` names a list of maps. The rule is then generated once for each map. Its CEL
     refers to the map as `entry`, and its message may refer to the fields of the map.
@@ -327,15 +327,19 @@ def _kind(value: Value) -> str:
 
 
 def filled(message: str, values: Mapping[str, Value]) -> str:
-    """Return a message with its values inserted. Lists are joined with commas, or with the word in the
-    placeholder.
+    """Return a message with its values inserted.
+
+    Lists are joined with commas. With a word in the placeholder, the word precedes the last element.
     """
 
     def text(place: re.Match[str]) -> str:
         value = values[place[1]]
         if isinstance(value, str | int):
             return str(value)
-        return (f" {place[2]} " if place[2] else ", ").join(str(one) for one in value)
+        *first, last = [str(one) for one in value] or [""]
+        if place[2] and first:
+            return f"{', '.join(first)} {place[2]} {last}"
+        return ", ".join((*first, last))
 
     return _PLACE.sub(text, message)
 

@@ -167,6 +167,13 @@ def test_a_text_in_a_message_is_itself() -> None:
     assert filled("a {b}", {"b": "c, d"}) == "a c, d"
 
 
+@pytest.mark.parametrize(
+    ("names", "text"), [([], ""), (["a"], "a"), (["a", "b"], "a or b"), (["a", "b", "c"], "a, b or c")]
+)
+def test_a_word_in_a_placeholder_precedes_the_last_element(names: list[str], text: str) -> None:
+    assert filled("{names:or}", {"names": names}) == text
+
+
 # -- mistakes --------------------------------------------------------------------------------------------------
 
 
