@@ -290,7 +290,7 @@ class Pool(SpecModel):
     prices. A type without GPUs makes the pool a CPU pool, in which no GPU software runs and fields about GPUs
     are refused.
     """
-    count: Count
+    count: Annotated[Count, SetsProperties(gke=("node_count",))]
     capacity: Capacity = OnDemand()
     headroom: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Number of GPUs that are kept free for the next pods, in a pool with an autoscaler. Pods of the lowest

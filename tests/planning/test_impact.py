@@ -512,7 +512,7 @@ def test_a_removed_bucket_or_pull_secret_cuts_access() -> None:
 
     def with_buckets(*buckets: dict[str, str], **rest: Any) -> EnvironmentPlan:
         team = {**TEAM, "identity": {"buckets": list(buckets)}, "image_pull_secrets": ["registry"], **rest}
-        return plan_eks({}, cluster=EXISTING, teams=[team])
+        return plan_eks({"count": {"desired": 2}, "zones": ["us-east-2a"]}, cluster=EXISTING, teams=[team])
 
     written = with_buckets({**bucket, "access": "write"})
     assert impacts(with_buckets(bucket), written) == ()

@@ -23,7 +23,13 @@ from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import Impact, MigNodeChange, Part, Phase, short
 from gpu_platform.planning.changes.live_types import LiveState, RunningPod
 from gpu_platform.planning.changes.pool_facts import platform_of, properties
-from gpu_platform.planning.changes.pools import PoolChange, resized_pools
+from gpu_platform.planning.changes.pools import (
+    PoolChange,
+    loses_autoscaler,
+    recreated_pools,
+    resized_pools,
+    sized_pools,
+)
 from gpu_platform.planning.clouds.schedules import DRAIN_SECONDS
 from gpu_platform.planning.clouds.section import ALL_ZONES
 from gpu_platform.planning.kubernetes_versions import minor_version
@@ -118,34 +124,54 @@ def _needs_empty(change: PoolChange, pool: PoolPlan | None, nodes: int) -> Probl
 def impacts_of_resized(
     previous: Mapping[str, Any], plan: EnvironmentPlan, live: LiveState | None, covered: set[str]
 ) -> Iterator[Impact]:
-    """Yield the impact on pools that lose nodes because `count` was edited, although `desired` is not lower than
-    before.
+    """Yield the impact on pools that lose nodes because `up` sets their number to `desired`, although `desired` is
+    not lower than before.
 
     An autoscaler or a person has added the nodes that are lost. Pools in `covered` are skipped, because another
-    impact covers them.
+    impact covers them. If the cluster was not read, only pools that lose their autoscaler are included.
     """
-    resized = resized_pools(previous, plan)
+    edited, is_set = resized_pools(previous, plan), sized_pools(previous, plan)
     for pool in plan.pools:
-        if pool.name not in resized or pool.name in covered or live is None:
+        if pool.name not in is_set or pool.name in covered:
             continue
-        members, desired = live.nodes.get(pool.name, ()), pool.nodes.desired
-        if len(members) <= desired:
+        deployed, desired = mapping_of(previous.get(pool.name)), pool.nodes.desired
+        members: tuple[str, ...] | None = None
+        if live is not None:
+            members = live.nodes.get(pool.name, ())
+            if pool.name not in edited:  # the Node of an instance that is being replaced may still exist
+                members = tuple(name for name in members if name not in live.not_ready)
+        elif not loses_autoscaler(deployed, pool, plan):
             continue
-        gone = len(members) - desired
+        present = int(deployed.get("most_nodes", 0)) if members is None else len(members)
+        if present <= desired:
+            continue
+        gone = present - desired
+        because = (
+            f"an edit of count sets the number of nodes to desired; write desired: {present} to keep them"
+            if pool.name in edited
+            else "without an autoscaler, `up` sets the number of nodes to desired, whoever has changed it; to "
+            f"keep them, write count: {{desired: {_in_each_zone(present, pool)}}}"
+        )
         yield Impact(
             subject=f"pool {pool.name}",
             effect=Effect.REMOVES_CAPACITY,
             field=f"{pool.path}.count",
-            old=f"{counted(len(members), 'node')} now",
+            old=f"at most {counted(present, 'node')}" if members is None else f"{counted(present, 'node')} now",
             new=str(desired),
             nodes=gone,
             gpus=gone * pool.gpus_per_node,
-            pods=live.pods_on(members),
+            pods=None if live is None or members is None else live.pods_on(members),
             parts=(Part(Phase.NODES, f"pool {pool.name}", "the nodes above the new number are deleted"),),
-            because=f"an edit of count sets the number of nodes to desired; write desired: {len(members)} to keep "
-            "them; the cloud chooses which nodes are deleted, so all pods of the pool are listed",
+            because=f"{because}; the cloud chooses which nodes are deleted, so all pods of the pool are listed",
             changes_nodes=True,
         )
+
+
+def _in_each_zone(nodes: int, pool: PoolPlan) -> int:
+    """Round a number of nodes up to a number that can be divided among the pool's zones, if its platform needs
+    this.
+    """
+    return nodes + -nodes % (len(pool.cloud_nodes.zones) or 1) if pool.cloud_nodes.equal_zones else nodes
 
 
 def impacts_of_left_zones(
@@ -158,7 +184,7 @@ def impacts_of_left_zones(
     including properties in `ignore_changes`. Sources: pulumi_gcp, container.NodePool, nodeLocations ("will not
     revert upon being unset"); pulumi/pulumi at 1b594989, pkg/resource/deploy/step_generator.go; read 2026-11-29.
     """
-    replaced = {change.pool for change in changes if change.effect == "replaced"}
+    replaced = recreated_pools(changes)
     for pool in plan.pools:
         platform, deployed = platform_of(pool), mapping_of(previous.get(pool.name))
         name = _ZONES.get(platform)

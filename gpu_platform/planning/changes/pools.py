@@ -15,8 +15,15 @@ from typing import Any, Final, Literal, cast
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.changes.declared_properties import fields_text
-from gpu_platform.planning.changes.pool_facts import CLUSTER_PROTECT, EXISTING, platform_of, pool_facts
-from gpu_platform.planning.clouds.section import ALL_ZONES, NOT_SET
+from gpu_platform.planning.changes.deployed import mapping_of
+from gpu_platform.planning.changes.pool_facts import (
+    CLUSTER_PROTECT,
+    EXISTING,
+    platform_of,
+    pool_facts,
+    properties,
+)
+from gpu_platform.planning.clouds.section import ALL_ZONES, NOT_SET, per_zone
 from gpu_platform.planning.clouds.windows import CapacityWindow, utc_text
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
@@ -29,6 +36,8 @@ Order = Literal["delete-first", "create-first"]
 BLOCKS: Final = "capacity_blocks"
 # With several capacity blocks, each block has its own values for these properties.
 _OF_A_BLOCK: Final = {"capacity_reservation", "subnet_ids", "subnets"}
+_PER_ZONE: Final = "node_count"
+"""Property with the number of nodes in each zone, on platforms whose pools have the same number in each zone."""
 
 # Properties that contain the pool's name, so they differ even if only the name has changed.
 _NAMED_AFTER_THE_POOL = {
@@ -214,6 +223,41 @@ def resized_pools(previous: object, plan: EnvironmentPlan) -> tuple[str, ...]:
     )
 
 
+def sized_pools(previous: object, plan: EnvironmentPlan) -> tuple[str, ...]:
+    """Return the deployed pools whose number of nodes the next `up` sets to `desired`, whoever has resized them.
+
+    They are pools without an autoscaler, and pools whose `count` was edited. `previous` is the output `pools` of
+    the deployed stack.
+    """
+    before, edited = _readable(previous), resized_pools(previous, plan)
+    return tuple(
+        pool.name
+        for pool in plan.pools
+        if pool.name in edited or (pool.cloud_nodes.sets_size == "always" and _stays(pool, before))
+    )
+
+
+def recreated_pools(changes: Collection[PoolChange]) -> frozenset[str]:
+    """Return the names of the pools that are replaced, so that all their settings apply again."""
+    return frozenset(change.pool for change in changes if change.effect == "replaced")
+
+
+def loses_autoscaler(deployed: Mapping[str, Any], pool: PoolPlan, plan: EnvironmentPlan) -> bool:
+    """Return whether an autoscaler sets the size of the deployed pool, and `up` will set it from now on.
+
+    The result is False if the last deployment did not record it.
+    """
+    old, new = (
+        mapping.get(_PER_ZONE) for mapping in (mapping_of(deployed.get("properties")), properties(pool, plan))
+    )
+    return old is not None and new is not None and per_zone(old) is None and per_zone(new) is not None
+
+
+def _stays(pool: PoolPlan, before: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Return whether a cloud pool was deployed on its present platform."""
+    return pool.cloud is not None and pool.name in before and before[pool.name]["platform"] == platform_of(pool)
+
+
 def resized_node_groups(previous: object, plan: EnvironmentPlan, now: datetime) -> tuple[str, ...]:
     """Return the node groups whose number of nodes the next `up` sets to `desired`.
 
@@ -323,8 +367,12 @@ def _changed(
         known = catalog.pool_properties[(platform_of(pool), name)]
         if known.by_upgrade and pool.cloud_nodes.roll_limits.new_nodes_only:
             continue
-        field = fields_text(platform_of(pool), name, pool.path)
-        cause = Cause(field=field, old=before, new=value, because=known.because, source=str(known.source))
+        field, because = fields_text(platform_of(pool), name, pool.path), known.because
+        if name == _PER_ZONE and pool.nodes.desired >= old["nodes"]:
+            field, because = f"{pool.path}.zones", because + _keep_all(old, pool)
+        elif name == "node_locations":
+            because += _peak(old, new, pool)
+        cause = Cause(field=field, old=before, new=value, because=because, source=str(known.source))
         causes[known.effect][field] = cause
         release_named = release_named or name == "release_version"
     effect = next((effect for effect in _WORST_FIRST if causes[effect]), None)
@@ -335,7 +383,7 @@ def _changed(
         if not release_named:
             rolls[-1] = _with_image(rolls[-1], pool)
         yield _loss(pool.name, "rolled", {**old, "protected": False}, _rolls(pool), rolls)
-    gone = old["nodes"] - pool.nodes.desired
+    gone = _gone_nodes(old, new)
     if effect in ("roll", "shrink") and causes["shrink"] and gone > 0:
         yield _loss(
             pool.name,
@@ -344,6 +392,54 @@ def _changed(
             None,
             list(causes["shrink"].values()),
         )
+
+
+def _gone_nodes(old: Mapping[str, Any], new: Mapping[str, Any]) -> int:
+    """Return how many nodes a smaller pool loses.
+
+    With the same number of nodes in each zone, the smaller number applies to the zones of the last deployment,
+    even if the pool has more nodes in total after zones were added.
+    """
+    before, after = _per_zone(old), _per_zone(new)
+    if before and after is not None:
+        return max(0, before - after) * (int(old["nodes"]) // before)
+    return int(old["nodes"]) - int(new["nodes"])
+
+
+def _per_zone(facts: Mapping[str, Any]) -> int | None:
+    return per_zone(facts["properties"].get(_PER_ZONE, NOT_SET))
+
+
+def _keep_all(old: Mapping[str, Any], pool: PoolPlan) -> str:
+    """Return how to give a pool more zones without losing nodes in its present zones, or an empty text if it also
+    leaves zones.
+    """
+    zones = pool.cloud_nodes.zones
+    if not set(old["properties"].get("node_locations", ALL_ZONES).split(", ")) <= set(zones):
+        return ""
+    count = (_per_zone(old) or 0) * len(zones)
+    return (
+        f"; to keep all nodes, write count: {{desired: {count}}} with these zones, or add a pool in the new zones"
+    )
+
+
+def _peak(old: Mapping[str, Any], new: Mapping[str, Any], pool: PoolPlan) -> str:
+    """Return a text about nodes that exist only while zones are removed, or an empty text.
+
+    A larger number of nodes in each zone applies to the old zones first, also to those that are removed.
+    """
+    before, after = _per_zone(old), _per_zone(new)
+    if not before or after is None:
+        return ""
+    zones = int(old["nodes"]) // before
+    peak = after * zones
+    if after <= before or peak <= max(int(old["nodes"]), int(new["nodes"])):
+        return ""
+    return (
+        f"; before that, each of the {zones} old zones gets {counted(after, 'node')}, so the pool has {peak} "
+        "nodes for a while, which quota and capacity must allow; to avoid this, first deploy these zones with "
+        f"count: {{desired: {before * len(pool.cloud_nodes.zones)}}}"
+    )
 
 
 def _with_image(cause: Cause, pool: PoolPlan) -> Cause:
@@ -358,6 +454,9 @@ def _takes_away(name: str, old: str, new: str) -> bool:
     """
     if name in ("nodes", "desired_size"):
         return int(new) < int(old)
+    if name == _PER_ZONE:
+        before, after = per_zone(old), per_zone(new)
+        return before is not None and after is not None and after < before
     if name == "release_version":
         return new not in (old, NOT_SET)  # nodes are not rolled if no release is set
     if name == "subnet_ids":

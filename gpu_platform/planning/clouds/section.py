@@ -18,6 +18,10 @@ ALL_ZONES = "all of the cluster's"
 """Value of a pool's zones property if the pool names no zones."""
 
 SettingEffect = Literal["in-place", "rolls-nodes", "removes-capacity", "cuts-access"]
+SetsSize = Literal["always", "on-edit", "on-creation"]
+"""`always`: each `up` sets the number of nodes, also after somebody has resized the pool. `on-edit`: only an `up`
+after an edit of `count` sets it. `on-creation`: only the `up` that creates the pool sets it.
+"""
 Access = Literal["sandbox", "kubeconfig", "outputs"]
 """Clients reach a cluster through a local sandbox, the user's kubeconfig, or the outputs of its stack."""
 HostPolicy = Literal["FQDNNetworkPolicy", "CiliumNetworkPolicy"]
@@ -377,6 +381,10 @@ class CloudNodes:
     """Memory of a node in MiB that only pods with huge pages can use."""
     autoscaled: bool = False
     """Whether an autoscaler changes the number of nodes according to the pending pods."""
+    sets_size: SetsSize = "always"
+    """When `up` sets the number of nodes to `desired`."""
+    equal_zones: bool = False
+    """Whether the pool has the same number of nodes in each zone when `up` sets the number."""
     keeps_version: bool = False
     """Whether the cloud does not upgrade the pool's nodes before support for their Kubernetes version ends."""
     relabels_in_place: bool = True
@@ -479,3 +487,13 @@ class ClusterPlan:
 def listed(parts: Iterable[str]) -> str:
     """Return the non-empty parts, separated by commas."""
     return ", ".join(part for part in parts if part)
+
+
+def per_zone_text(nodes: int | None) -> str:
+    """Return a number of nodes in each zone as a property of a pool, such as `2 per zone`."""
+    return NOT_SET if nodes is None else f"{nodes} per zone"
+
+
+def per_zone(text: str) -> int | None:
+    """Return the number of nodes in each zone from the property, or None if an autoscaler sets the number."""
+    return None if text == NOT_SET else int(text.split()[0])

@@ -73,6 +73,7 @@ def node_group_nodes(plan: EksPoolPlan, catalog: Catalog) -> CloudNodes:
         alternatives=plan.alternatives,
         huge_pages_mib=EFA_HUGE_PAGES_MIB if efa else plan.huge_pages * HUGE_PAGE_MIB,
         autoscaled=plan.autoscaled,
+        sets_size="on-edit" if plan.keeps_size else "always",
         # Nodes of a custom AMI keep the AMI's Kubernetes version, and get their labels only when they are created.
         keeps_version=plan.ami is not None,
         relabels_in_place=plan.ami is None,
@@ -155,6 +156,7 @@ def karpenter_nodes(plan: KarpenterPoolPlan, catalog: Catalog) -> CloudNodes:
         created_on_demand="created by Karpenter for pending pods",
         huge_pages_mib=EFA_HUGE_PAGES_MIB if efa else 0,
         autoscaled=True,
+        sets_size="on-creation",
         keeps_version=plan.keeps_version,
         nic_resources=efa_resources(efa),
         # Karpenter creates no node for a pod that requests huge pages, which libfabric does not require. Karpenter

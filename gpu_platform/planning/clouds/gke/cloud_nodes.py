@@ -35,6 +35,8 @@ def node_pool_nodes(plan: GkePoolPlan, catalog: Catalog) -> CloudNodes:
         created_on_demand="created by GKE when it has the capacity" if plan.flex_start else None,
         huge_pages_mib=plan.huge_pages * HUGE_PAGE_MIB,
         autoscaled=plan.autoscaled,
+        sets_size="on-creation" if plan.autoscaled else "always",
+        equal_zones=True,
         # Flex-start nodes are too short-lived for upgrades.
         keeps_version=plan.upgrades_excluded or plan.upgrade is None,
         nodes_by_request=plan.queued_provisioning,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from gpu_platform.planning.clouds.gke.plan import ExistingVpcPlan, GkeClusterPlan, GkePoolPlan
-from gpu_platform.planning.clouds.section import ALL_ZONES, NOT_SET, CloudCluster, listed
+from gpu_platform.planning.clouds.section import ALL_ZONES, NOT_SET, CloudCluster, listed, per_zone_text
 from gpu_platform.planning.nodes.section import KubeletLimits, NodeScript
 from gpu_platform.planning.pools.section import PoolPlan
 
@@ -99,6 +99,7 @@ def _node_pool(pool: GkePoolPlan, cluster: GkeClusterPlan) -> Mapping[str, str]:
         "gcfs_config": "image streaming" if pool.image_streaming else NOT_SET,
         "secondary_boot_disks": pool.image_cache or NOT_SET,
         "node_locations": listed(pool.node_locations) or ALL_ZONES,
+        "node_count": NOT_SET if pool.autoscaled else per_zone_text(pool.nodes_per_location),
     }
 
 
