@@ -203,7 +203,7 @@ def preview_stack(
     announced = _announce(prepared, always_compare=True)
     changes = announced.changes or {}
     window = window_of(prepared.loaded.plan)
-    sizes = size_changes(announced.outputs, prepared.loaded.plan)
+    sizes = size_changes(announced.outputs, prepared.loaded.plan, announced.pools or ())
     protection = protection_changes(announced.outputs, prepared.loaded.plan)
     if to_json:
         document = {

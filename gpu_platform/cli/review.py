@@ -10,12 +10,16 @@ from typing import Any, cast
 
 from gpu_platform.base.errors import BadInput, ExitCode, Problem
 from gpu_platform.base.quantity import counted
+from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.check import verdict
 from gpu_platform.cli.check_report import placed
 from gpu_platform.deploy.recorded.policy_check import evaluate_policies
-from gpu_platform.planning.changes.sizes import size_changes, size_outputs
+from gpu_platform.planning.changes import pool_changes, pool_facts
+from gpu_platform.planning.changes.pools import recreated_pools, unused_sizes, unused_text
+from gpu_platform.planning.changes.sizes import size_changes, size_outputs, usd_per_hour
 from gpu_platform.planning.cost import HOURS_PER_MONTH
 from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.program import record_stack
 from gpu_platform.stack import find_stack_file
 from gpu_platform.stack.loaded import LoadedStack, load_stack
@@ -75,15 +79,23 @@ class _Row:
         return tuple(map(_shown, (self.machine_type, self.nodes, self.gpus, self.usd_per_hour)))
 
 
-def _rows(plan: EnvironmentPlan) -> dict[str, _Row]:
-    prices = {one.pool: one.usd_per_hour for one in plan.cost.pools}
-    rows = {
-        pool.name: _Row(
-            pool.machine_type, pool.nodes.desired, pool.nodes.desired * pool.gpus_per_node, prices.get(pool.name)
-        )
-        for pool in plan.pools
-    }
-    return {**rows, _ALL: _Row("", "", sum(row.gpus for row in rows.values()), plan.cost.usd_per_hour)}
+def _rows(plan: EnvironmentPlan, unused: Mapping[str, int]) -> dict[str, _Row]:
+    rows = {pool.name: _row(pool, unused.get(pool.name, pool.nodes.desired)) for pool in plan.pools}
+    return {**rows, _ALL: _Row("", "", sum(row.gpus for row in rows.values()), usd_per_hour(plan, unused))}
+
+
+def _row(pool: PoolPlan, nodes: int) -> _Row:
+    price = pool.average_usd_per_hour
+    cost = None if price is None else price * nodes
+    return _Row(pool.machine_type, nodes, nodes * pool.gpus_per_node, cost)
+
+
+def _unused(before: EnvironmentPlan | None, plan: EnvironmentPlan) -> Mapping[str, int]:
+    """Return the pools whose edit of `desired` changes no nodes, with the number of nodes before the change."""
+    if before is None:
+        return {}
+    facts = pool_facts(before)
+    return unused_sizes(facts, plan, recreated_pools(pool_changes(facts, plan, load_catalog())))
 
 
 def _plan(loaded: LoadedStack, base: Path | None) -> Iterator[str]:
@@ -98,15 +110,20 @@ def _plan(loaded: LoadedStack, base: Path | None) -> Iterator[str]:
         yield f"{note}\n"
     yield "| pool | machine type | nodes | GPUs | USD/h |"
     yield "|---|---|---:|---:|---:|"
-    new = _rows(plan)
-    old = new if before is None else _rows(before)
+    unused = _unused(before, plan)
+    new = _rows(plan, unused)
+    old = new if before is None else _rows(before, {})
     for name in sorted({**new, **old}, key=lambda one: one == _ALL):
         was, now = old.get(name), new.get(name)
         cells = [
             _change(*(None if row is None else row.cells[column] for row in (was, now))) for column in range(4)
         ]
         yield f"| {name} | " + " | ".join(cells) + " |"
-    hourly = plan.cost.usd_per_hour
+    for pool in plan.pools:
+        if pool.name in unused:
+            edit = f"{pool.path}.count.desired {unused[pool.name]} → {pool.nodes.desired}"
+            yield f"\n`{edit}`: {unused_text(pool)}."
+    hourly = new[_ALL].usd_per_hour
     if hourly is not None:
         yield f"\nAt the desired size {hourly * HOURS_PER_MONTH:,.0f} USD a month, list prices."
     # The table already shows the changes in the size of pools.

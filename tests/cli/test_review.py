@@ -60,17 +60,29 @@ def test_a_comment_has_pools_before_and_after_and_the_cost_of_the_change(tmp_pat
     shutil.copy(STACKS_DIR / "Pulumi.gke-training.yaml", before)
     document = yaml.safe_load(before.read_text("utf-8"))
     train = document["config"]["gpu-platform:platform"]["pools"][0]
-    old, train["count"] = train["count"], {"desired": 3, "max": 8}
+    old, train["count"] = train["count"], {"desired": 5}
     after.write_text(yaml.safe_dump(document), "utf-8")
     code, out, _ = run("review", str(after), "--base", str(before))
     assert code == 0
     assert out.startswith("### gpu-platform: `Pulumi.b.yaml`")
     row = next(line for line in out.splitlines() if line.startswith("| train |"))
-    assert f"| {old['desired']} → **3** | {8 * old['desired']} → **24** |" in row
+    assert f"| {old['desired']} → **5** | {8 * old['desired']} → **40** |" in row
     assert re.search(r"^\| \*\*all\*\* \|.*→", out, re.MULTILINE)
     assert "USD a month" in out
     code, out, _ = run("review", str(after), "--base", str(tmp_path / "nothing.yaml"))
     assert f"The stack is new: there is no file `{tmp_path / 'nothing.yaml'}`." in out
+
+
+def test_a_comment_leaves_out_an_edit_of_desired_that_changes_no_nodes(tmp_path: Path) -> None:
+    before, after = tmp_path / "Pulumi.a.yaml", tmp_path / "Pulumi.b.yaml"
+    shutil.copy(STACKS_DIR / "Pulumi.gke-training.yaml", before)
+    shutil.copy(before, after)
+    _edited(after, "{min: 0, desired: 0, max: 8}", "{min: 0, desired: 4, max: 8}")
+    code, out, _ = run("review", str(after), "--base", str(before))
+    assert code == 0
+    assert "| develop | g2-standard-12 | 0 | 0 | 0 |" in out
+    assert not re.search(r"^\| .*→", out, re.MULTILINE), "no size and no cost differ"
+    assert "`pools[2].count.desired 0 → 4`: the edit changes no nodes" in out
 
 
 def test_a_comment_has_quotas_and_the_budget_before_and_after(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from gpu_platform.planning.changes.node_impacts import (
     impacts_of_mig,
     impacts_of_resized,
     impacts_of_software,
+    impacts_of_unused_sizes,
 )
 from gpu_platform.planning.changes.objects import CAPACITY_KINDS
 from gpu_platform.planning.changes.pools import PoolChange
@@ -55,6 +56,7 @@ def classify(
         facts = mapping_of(outputs.get("pools"))
         found += [impact_of_pool(one, plan, live, mapping_of(facts.get(one.pool)), catalog) for one in pools]
         found += impacts_of_resized(facts, plan, live, {one.pool for one in pools})
+        found += impacts_of_unused_sizes(facts, plan, pools)
         found += impacts_of_left_zones(facts, plan, pools)
         found += impacts_of_mig(mig, plan, live)
         found += impacts_of_cluster(outputs.get("cluster"), plan)

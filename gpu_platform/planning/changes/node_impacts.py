@@ -29,6 +29,8 @@ from gpu_platform.planning.changes.pools import (
     recreated_pools,
     resized_pools,
     sized_pools,
+    unused_sizes,
+    unused_text,
 )
 from gpu_platform.planning.clouds.schedules import DRAIN_SECONDS
 from gpu_platform.planning.clouds.section import ALL_ZONES
@@ -172,6 +174,23 @@ def _in_each_zone(nodes: int, pool: PoolPlan) -> int:
     this.
     """
     return nodes + -nodes % (len(pool.cloud_nodes.zones) or 1) if pool.cloud_nodes.equal_zones else nodes
+
+
+def impacts_of_unused_sizes(
+    previous: Mapping[str, Any], plan: EnvironmentPlan, changes: Sequence[PoolChange]
+) -> Iterator[Impact]:
+    """Yield each edit of `desired` that changes no nodes, because it applies only when the pool is created."""
+    unused = unused_sizes(previous, plan, recreated_pools(changes))
+    for pool in plan.pools:
+        if pool.name in unused:
+            yield Impact(
+                subject=f"pool {pool.name}",
+                effect=Effect.IN_PLACE,
+                field=f"{pool.path}.count.desired",
+                old=str(unused[pool.name]),
+                new=str(pool.nodes.desired),
+                because=unused_text(pool),
+            )
 
 
 def impacts_of_left_zones(

@@ -237,9 +237,34 @@ def sized_pools(previous: object, plan: EnvironmentPlan) -> tuple[str, ...]:
     )
 
 
+def unused_sizes(previous: object, plan: EnvironmentPlan, replaced: Collection[str]) -> Mapping[str, int]:
+    """Return the deployed pools whose edit of `desired` changes no nodes, with the number before the edit.
+
+    Their number of nodes is set only when they are created. `previous` is the output `pools` of the deployed
+    stack. Pools in `replaced` are created again, so their edit is used.
+    """
+    before = _readable(previous)
+    return {
+        pool.name: nodes
+        for pool in plan.pools
+        if pool.cloud_nodes.sets_size == "on-creation"
+        and pool.name not in replaced
+        and _stays(pool, before)
+        and (nodes := int(before[pool.name]["nodes"])) != pool.nodes.desired
+    }
+
+
 def recreated_pools(changes: Collection[PoolChange]) -> frozenset[str]:
     """Return the names of the pools that are replaced, so that all their settings apply again."""
     return frozenset(change.pool for change in changes if change.effect == "replaced")
+
+
+def unused_text(pool: PoolPlan) -> str:
+    """Return why an edit of `desired` changes no nodes of a deployed pool, and how to change their number."""
+    return (
+        "the edit changes no nodes, because desired applies only when the pool is created; afterwards the "
+        f"autoscaler sets the number; for a fixed number, write count: {{desired: {pool.nodes.desired}}}"
+    )
 
 
 def loses_autoscaler(deployed: Mapping[str, Any], pool: PoolPlan, plan: EnvironmentPlan) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import fsum
 from typing import Any
 
 from gpu_platform.planning.changes.deployed import NOT_DEPLOYED, mapping_of, team_facts, teams_of
 from gpu_platform.planning.changes.impact import short
 from gpu_platform.planning.changes.pool_facts import pool_facts
+from gpu_platform.planning.changes.pools import PoolChange, recreated_pools, unused_sizes
 from gpu_platform.planning.changes.team_impacts import limit_of
 from gpu_platform.planning.cost import HOURS_PER_MONTH
 from gpu_platform.planning.plan import EnvironmentPlan, Plan
@@ -43,18 +45,21 @@ def size_outputs(plan: EnvironmentPlan) -> Mapping[str, Any]:
     }
 
 
-def size_changes(outputs: Mapping[str, Any], plan: Plan) -> tuple[SizeChange, ...]:
+def size_changes(
+    outputs: Mapping[str, Any], plan: Plan, changes: Sequence[PoolChange] = ()
+) -> tuple[SizeChange, ...]:
     """Return the sizes that differ from the last deployment. The result is empty if the stack has no outputs.
 
-    Pool sizes are compared at their desired number of nodes. Sizes that an older release did not write are not
-    compared.
+    Pool sizes are compared at their desired number of nodes, without edits that change no nodes. `changes` are the
+    changes of pools. Sizes that an older release did not write are not compared.
     """
     found: list[SizeChange] = []
     if plan.kind == "environment":
+        unused = unused_sizes(outputs.get("pools"), plan, recreated_pools(changes))
         if "pools" in outputs:
-            found += _of_pools(mapping_of(outputs["pools"]), pool_facts(plan))
+            found += _of_pools(mapping_of(outputs["pools"]), pool_facts(plan), unused)
         if _COST in outputs:
-            costs = (_month(cost) for cost in (outputs[_COST], plan.cost.usd_per_hour))
+            costs = (_month(cost) for cost in (outputs[_COST], usd_per_hour(plan, unused)))
             found.append(SizeChange("cost", "USD a month", *costs))
         if _BUDGET in outputs:
             budgets = (_budget(budget) for budget in (outputs[_BUDGET], plan.cost.budget_usd_per_month))
@@ -64,10 +69,25 @@ def size_changes(outputs: Mapping[str, Any], plan: Plan) -> tuple[SizeChange, ..
     return tuple(one for one in found if one.old != one.new)
 
 
-def _of_pools(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[SizeChange]:
+def usd_per_hour(plan: EnvironmentPlan, unused: Mapping[str, int]) -> float | None:
+    """Return the cost of the desired nodes. Pools in `unused` keep the number of nodes that it contains."""
+    if plan.cost.usd_per_hour is None:
+        return None
+    kept = (
+        (unused[pool.name] - pool.nodes.desired) * (pool.average_usd_per_hour or 0.0)
+        for pool in plan.pools
+        if pool.name in unused
+    )
+    return fsum((plan.cost.usd_per_hour, *kept))
+
+
+def _of_pools(
+    before: Mapping[str, Any], now: Mapping[str, Any], unused: Mapping[str, int]
+) -> Iterator[SizeChange]:
     for name in dict.fromkeys((*before, *now)):
         sizes = [mapping_of(facts.get(name)) for facts in (before, now)]
         nodes = [int(facts.get("nodes", 0)) for facts in sizes]
+        nodes[1] = unused.get(name, nodes[1])
         gpus = [count * int(facts.get("gpus_per_node", 0)) for count, facts in zip(nodes, sizes, strict=True)]
         yield SizeChange(f"pool {name}", "nodes", *map(str, nodes))
         yield SizeChange(f"pool {name}", "GPUs", *map(str, gpus))

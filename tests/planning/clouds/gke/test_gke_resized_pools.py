@@ -12,6 +12,7 @@ from gpu_platform.planning.changes import classify, pool_changes, pool_facts
 from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import Impact
 from gpu_platform.planning.changes.live_types import LiveState
+from gpu_platform.planning.changes.sizes import size_changes, size_outputs
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stack.loaded import plan_platform
 
@@ -94,3 +95,22 @@ def test_a_pool_without_its_autoscaler_loses_nodes_above_desired() -> None:
 def test_an_autoscaled_pool_keeps_its_nodes() -> None:
     scaled = plan_of("a", **SCALED)
     assert impacts(scaled, scaled, nodes=7) == []
+    assert impacts(plan_of("a", desired=4), scaled, nodes=4)[0].effect is Effect.IN_PLACE
+
+
+def test_an_edit_of_desired_changes_no_autoscaled_pool() -> None:
+    before, after = plan_of("a", **SCALED), plan_of("a", **{**SCALED, "desired": 4})
+    (found,) = impacts(before, after)
+    assert (found.effect, found.changes_nodes) == (Effect.IN_PLACE, False)
+    assert "changes no nodes" in found.because
+    assert size_changes(size_outputs(before), after) == ()
+
+
+def test_a_replaced_autoscaled_pool_starts_with_desired() -> None:
+    before = plan_of("a", **SCALED)
+    pool = {**POOL, "zones": ["us-central1-a"], "count": {**SCALED, "desired": 4}, "capacity": {"type": "spot"}}
+    after = plan_platform({"kind": "environment", "cluster": CLUSTER, "pools": [pool]}, "test")
+    assert after.kind == "environment"
+    changes = pool_changes(pool_facts(before), after, load_catalog())
+    assert "pool serve: nodes 0 → 4" in map(str, size_changes(size_outputs(before), after, changes))
+    assert all("changes no nodes" not in one.because for one in impacts(before, after))
