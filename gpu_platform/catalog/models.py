@@ -719,6 +719,11 @@ class KubernetesPlatform(Fact):
         default=None, description="fee of a cluster in extended support, in USD/h"
     )
     after_standard: str = Field(description="what happens at the end of standard support")
+    new_cluster: str | None = Field(
+        default=None,
+        description="why creating a cluster fails after the end of standard support, and the fix, or None if "
+        "planning refuses it or it works",
+    )
     source: Source
 
 

@@ -161,6 +161,24 @@ def test_the_warning_follows_the_channel_of_the_stack_file(channel: str, kept: b
     assert ("keeps this version" in warning, "unless" in warning) == (kept, not kept)
 
 
+@pytest.mark.parametrize(
+    ("cluster", "warns"),
+    [
+        ({"kubernetes": "1.33", "create": {}}, True),
+        ({"kubernetes": "1.33", "create": {"release_channel": "extended"}}, False),
+        ({"kubernetes": "1.35", "create": {}}, False),
+        ({"kubernetes": "1.33"}, False),
+        ({"create": {}}, False),
+    ],
+)
+def test_a_version_that_gke_offers_no_new_cluster_is_named(cluster: dict[str, Any], warns: bool) -> None:
+    gke = {"provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1"}
+    plan = plan_of({**gke, **cluster}, machine="g2-standard-48")
+    text = " ".join(kubernetes_warnings(plan, "ml", TODAY, CATALOG))
+    assert ("GKE creates no cluster with a version" in text) is warns
+    assert ("for a new cluster, remove cluster.kubernetes" in text) is warns
+
+
 @pytest.mark.parametrize(("machine", "by_up"), [("a3-ultragpu-8g", True), ("g2-standard-48", False)])
 def test_an_exclusion_until_the_end_of_support_leaves_upgrades_to_up(machine: str, by_up: bool) -> None:
     gke = {"provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1"}

@@ -94,8 +94,11 @@ def kubernetes_warnings(
         return ()
     version = f"{platform.title} {plan.cluster.kubernetes}"
     until = f", {support.until}" if support.status is Status.ENDING else ""
+    # The plan does not know whether the cluster exists, so this is a warning.
+    refused = create is not None and not create.extended_support and support.status.past and platform.new_cluster
+    new = f"{platform.new_cluster} ({platform.source}). " if refused else ""
     return (
-        f"cluster.kubernetes: {version}: {support.text}{until} ({support.source}). "
+        f"cluster.kubernetes: {version}: {support.text}{until} ({support.source}). {new}"
         f"`gpu-platform upgrade {argument}` lists the steps",
     )
 
