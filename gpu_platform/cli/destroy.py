@@ -19,12 +19,16 @@ from gpu_platform.cli.engines import Deployment
 from gpu_platform.cli.mig_rollout import release_nodes
 from gpu_platform.cli.team import show_contents
 from gpu_platform.deploy.retention import kept_namespaces
+from gpu_platform.deploy.retention.cloud_objects import delete_load_balancers, wait_for_volumes
 from gpu_platform.deploy.retention.team_stacks import TeamStack, deployed_team_stacks
+from gpu_platform.live.cloud_objects import CloudObjects, read_cloud_objects
 from gpu_platform.live.cluster_access import ClusterAccess
 from gpu_platform.live.contents import Contents, namespace_contents
+from gpu_platform.live.objects import object_key
 from gpu_platform.planning import Plan
 from gpu_platform.planning.changes import PoolChange, retained_resources
 from gpu_platform.planning.changes.pool_facts import CLUSTER_PROTECT, EXISTING, PROTECT_FIELD, pool_facts
+from gpu_platform.planning.clouds.leftovers import LEFTOVERS
 from gpu_platform.stack.loaded import LoadedStack
 
 _UNTOUCHED = "nothing was changed"
@@ -76,12 +80,14 @@ class Destruction:
 class _ClusterContents:
     """Contents of a cluster.
 
-    `own` contains the team namespaces of this stack, and `others` the retained namespaces of other stacks.
+    `own` contains the team namespaces of this stack, and `others` the retained namespaces of other stacks. `cloud`
+    is None if the cluster is not deleted or could not be read.
     """
 
     own: Sequence[tuple[kept_namespaces.TeamNamespace, Contents]] = ()
     others: Sequence[tuple[kept_namespaces.TeamNamespace, Contents]] = ()
     team_stacks: Sequence[TeamStack] = ()
+    cloud: CloudObjects | None = None
     unread: str = ""
 
     @property
@@ -94,7 +100,9 @@ def destroy_deployed(run: Destruction, yes: bool, delete_data: bool) -> None:
     """Show what is deleted and kept, ask for consent unless `yes`, destroy the stack and print what is left.
 
     Raises BadInput, before anything is changed, if consent is missing or if team stacks are deployed. Without
-    `delete_data`, it also raises BadInput if the cluster itself is deleted and contains objects of members.
+    `delete_data`, it also raises BadInput if the cluster itself is deleted and contains objects of members or
+    objects with load balancers. Raises NotReady, before the cluster is deleted, if its load balancers and volumes
+    are not deleted in time.
     """
     found = _read(run)
     _refuse_team_stacks(run, found.team_stacks)
@@ -103,18 +111,35 @@ def destroy_deployed(run: Destruction, yes: bool, delete_data: bool) -> None:
         _report(run, found, None, delete_data=delete_data)
         return
     if not delete_data:
-        _refuse_data_in_cluster(run, found)
+        _refuse_cluster_in_use(run, found)
     if not yes:
         options = "--yes --delete-data" if delete_data else "--yes"
         text = f"{run.plan.stack} and its data" if delete_data else run.plan.stack
         ask_for(text, source=f"gpu-platform destroy {run.stack}", option=options)
     with run.deployment.lock("destroy"):
-        if delete_data and found.own and not run.deletes_cluster:
-            names = [namespace.name for namespace, _ in found.own]
-            kept_namespaces.delete_namespaces(run.cluster.client(), run.plan.stack, names, run.progress)
+        if delete_data:
+            _delete_data(run, found)
         changes = run.deployment.destroy()
         release_nodes(run.plan, run.cluster)
     _report(run, found, changes, delete_data=delete_data)
+
+
+def _delete_data(run: Destruction, found: _ClusterContents) -> None:
+    """Delete the namespaces of teams and, before the cluster is deleted, what the cloud would keep."""
+    names = _deleted_namespaces(run, found, delete_data=True)
+    if names:
+        kept_namespaces.delete_namespaces(run.cluster.client(), run.plan.stack, names, run.progress)
+    if found.cloud is not None:
+        client, stack = run.cluster.client(), run.plan.stack
+        delete_load_balancers(client, stack, run.progress)
+        volumes = [volume for volume in found.cloud.volumes if volume.is_deleted_with(names)]
+        wait_for_volumes(client, stack, volumes, run.progress)
+
+
+def _deleted_namespaces(run: Destruction, found: _ClusterContents, *, delete_data: bool) -> Sequence[str]:
+    """Return the namespaces of teams that are deleted before everything else."""
+    deleted = (*found.own, *(found.others if run.deletes_cluster else ()))
+    return [namespace.name for namespace, _ in deleted] if delete_data else []
 
 
 def _report(
@@ -125,7 +150,8 @@ def _report(
     if run.to_json:
         print(json.dumps(_document(run, found, changes, retained, delete_data=delete_data), indent=2))
     else:
-        _show_left(run, retained, destroyed=changes is not None)
+        kept = _kept_resources(run, found, delete_data=delete_data) if changes is not None else ()
+        _show_left(run, kept, retained, destroyed=changes is not None)
 
 
 def refuse_protected(stack: str, names: Sequence[str], source: str) -> None:
@@ -181,9 +207,10 @@ def _read(run: Destruction) -> _ClusterContents:
         own = [each for each in namespaces if (each[0].retained_from or each[0].stack) == plan.stack]
         others = [each for each in namespaces if each not in own] if plan.kind == "environment" else []
         stacks = deployed_team_stacks(client, plan.stack) if plan.kind == "environment" else ()
+        cloud = read_cloud_objects(client) if run.deletes_cluster else None
     except UnknownOutcome as reason:
         return _ClusterContents(unread=str(reason))
-    return _ClusterContents(own, others, stacks)
+    return _ClusterContents(own, others, stacks, cloud)
 
 
 def _refuse_team_stacks(run: Destruction, stacks: Sequence[TeamStack]) -> None:
@@ -201,20 +228,50 @@ def _refuse_team_stacks(run: Destruction, stacks: Sequence[TeamStack]) -> None:
     raise BadInput(f"gpu-platform destroy {run.stack}", [problem])
 
 
-def _refuse_data_in_cluster(run: Destruction, found: _ClusterContents) -> None:
+def _refuse_cluster_in_use(run: Destruction, found: _ClusterContents) -> None:
+    """Raise BadInput if the cluster is deleted and contains objects of members or objects with load balancers."""
     if not run.deletes_cluster:
         return
+    problems: list[Problem] = []
     held = [f"namespace {each.name} with {contents}" for each, contents in (*found.own, *found.others)]
     has_data = any(not contents.is_empty for _, contents in (*found.own, *found.others))
-    if not (has_data or found.unread):
-        return
-    problem = Problem(
-        "cluster",
-        f"created by this stack, contains {'; '.join(held)}" if has_data else f"could not be read: {found.unread}",
-        "--delete-data, because the cluster is deleted with everything in it",
-        f"save the data, then add --delete-data; {_UNTOUCHED}",
-    )
-    raise BadInput(f"gpu-platform destroy {run.stack}", [problem])
+    if has_data or found.unread:
+        has = f"created by this stack, contains {'; '.join(held)}"
+        problems.append(
+            Problem(
+                "cluster",
+                has if has_data else f"could not be read: {found.unread}",
+                "--delete-data, because the cluster is deleted with everything in it",
+                f"save the data, then add --delete-data; {_UNTOUCHED}",
+            )
+        )
+    lives = found.cloud.load_balancers if found.cloud is not None else ()
+    if lives:
+        objects = ", ".join(str(object_key(live)) for live in lives)
+        commands = " and ".join(f"`{command}`" for command in _deletion_commands(lives))
+        problems.append(
+            Problem(
+                "cluster",
+                f"created by this stack, has load balancers of {objects}",
+                "no such object, or --delete-data: the cloud would keep the load balancers, and they prevent the "
+                "deletion of the cluster's network",
+                f"run {commands}, or add --delete-data, which deletes them first; {_UNTOUCHED}",
+            )
+        )
+    if problems:
+        raise BadInput(f"gpu-platform destroy {run.stack}", problems)
+
+
+def _deletion_commands(lives: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a command for the objects of each kind and namespace, in the order of the objects.
+
+    A Service may be deleted together with its Gateway, so the commands accept objects that do not exist.
+    """
+    names: dict[tuple[str, str], list[str]] = {}
+    for key in map(object_key, lives):
+        names.setdefault((key.group_kind.lower(), key.namespace), []).append(key.name)
+    for (kind, namespace), found in names.items():
+        yield f"kubectl delete {kind} {' '.join(found)} -n {namespace} --ignore-not-found"
 
 
 def _pools(run: Destruction) -> Iterator[tuple[str, int, int, bool]]:
@@ -245,14 +302,20 @@ def _show(run: Destruction, found: _ClusterContents, *, delete_data: bool) -> No
     if run.deletes_cluster and run.is_deployed:
         out.print(escape(f"  cluster {plan.cluster.name} is deleted with everything in it"))
     if found.unread:
-        out.print(escape(f"  team stacks and objects of members could not be read: {found.unread}"))
+        unread = "team stacks and objects of members"
+        if run.deletes_cluster:
+            unread = "team stacks, objects of members, load balancers and volumes"
+        out.print(escape(f"  {unread} could not be read: {found.unread}"))
     for namespace, contents in found.own:
         fate = "retained, because members created objects in it"
         if _goes(run, contents, delete_data):
             fate = "deleted"
         out.print(escape(f"  namespace {namespace.name}: {fate}, contains {contents}"))
         show_contents(contents, indent=4, out=out)
-    for name in _kept_resources(run):
+    for live in found.cloud.load_balancers if found.cloud is not None else ():
+        fate = "deleted first" if delete_data else "must be deleted first"
+        out.print(escape(f"  load balancer of {object_key(live)}: {fate}"))
+    for name in _kept_resources(run, found, delete_data=delete_data):
         out.print(escape(f"  kept: {name}"))
 
 
@@ -260,8 +323,14 @@ def _goes(run: Destruction, contents: Contents, delete_data: bool) -> bool:
     return run.deletes_cluster or delete_data or contents.is_empty
 
 
-def _kept_resources(run: Destruction) -> Sequence[str]:
-    return retained_resources(run.outputs, run.plan)
+def _kept_resources(run: Destruction, found: _ClusterContents, *, delete_data: bool) -> Sequence[str]:
+    """Return the resources that the destroy keeps, with the volumes of the cluster if these could be read."""
+    kept = retained_resources(run.outputs, run.plan)
+    if found.cloud is None:
+        return kept
+    gone = _deleted_namespaces(run, found, delete_data=delete_data)
+    volumes = [str(volume) for volume in found.cloud.volumes if not volume.is_deleted_with(gone)]
+    return (*(text for text in kept if text != LEFTOVERS), *volumes)
 
 
 _Retained = Sequence[tuple[kept_namespaces.TeamNamespace, Contents]]
@@ -279,9 +348,8 @@ def _read_retained(run: Destruction, found: _ClusterContents) -> _Retained:
     ]
 
 
-def _show_left(run: Destruction, retained: _Retained, *, destroyed: bool) -> None:
+def _show_left(run: Destruction, kept: Sequence[str], retained: _Retained, *, destroyed: bool) -> None:
     """Print the cloud resources and team namespaces that `destroy` retained."""
-    kept = _kept_resources(run) if destroyed else ()
     if destroyed:
         print(
             f"stack {run.plan.stack}: destroyed"
@@ -331,7 +399,11 @@ def _document(
             for namespace, contents in found.own
         ],
         "changes": changes,
-        "kept": [] if changes is None else list(_kept_resources(run)),
+        "load_balancers": [
+            {"kind": key.group_kind, "namespace": key.namespace, "name": key.name}
+            for key in map(object_key, found.cloud.load_balancers if found.cloud is not None else ())
+        ],
+        "kept": [] if changes is None else list(_kept_resources(run, found, delete_data=delete_data)),
         "retained": [
             {
                 "team": namespace.team,
@@ -359,6 +431,7 @@ def nothing_to_destroy(plan: Plan, cluster: str = "absent") -> dict[str, Any]:
         "namespaces": [],
         "team_stacks": [],  # an environment with deployed team stacks cannot be destroyed
         "changes": None,
+        "load_balancers": [],  # objects with load balancers, which were deleted before the cluster
         "kept": [],
         "retained": [],
     }

@@ -542,8 +542,8 @@ def test_the_consent_to_delete_data_names_the_data(
     assert engine.asked == asked
 
 
-def test_deleting_a_cluster_with_members_data_needs_consent(
-    given: Any,
+def test_deleting_a_cluster_that_cannot_be_read_needs_consent(
+    given: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plan = on_eks(created=True)
     engine = given(plan, outputs(plan))
@@ -551,6 +551,7 @@ def test_deleting_a_cluster_with_members_data_needs_consent(
     with pytest.raises(BadInput, match="--delete-data, because the cluster is deleted with everything in it"):
         deploy.destroy_stack("test", "auto", yes=True)
     assert engine.asked == []
+    assert "load balancers and volumes could not be read: the cluster does not" in capsys.readouterr().out
 
 
 def unreachable(_plan: object) -> NoReturn:

@@ -103,7 +103,8 @@ def destroy(
         bool,
         typer.Option(
             "--delete-data",
-            help="Also delete the objects that members of the stack's teams created, including volumes.",
+            help="Also delete the objects that members of the stack's teams created, including volumes. Before a "
+            "cluster is deleted, also delete its load balancers.",
         ),
     ] = False,
     timeout: TimeoutOption = None,

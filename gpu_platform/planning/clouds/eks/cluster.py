@@ -46,6 +46,7 @@ from gpu_platform.planning.clouds.eks.vpc import (
     plan_vpc,
 )
 from gpu_platform.planning.clouds.eks.zones import ZONE_LETTERS, is_local_zone, region_of_zone
+from gpu_platform.planning.clouds.leftovers import LEFTOVERS
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
@@ -462,15 +463,14 @@ def _node_policies(cluster: EksCluster) -> tuple[str, ...]:
 def _retained(cluster: EksCluster, created: CreateEksPlan | None) -> tuple[str, ...]:
     if created is None:
         return ()
-    volumes = "EBS volumes of remaining claims: delete the claims first"
     if not created.retain_data:
-        return (volumes,)
+        return (LEFTOVERS,)
     return (
         f"log group {created.log_group}, whose entries are deleted after "
         f"{counted(created.logs_retention_days, 'day')}; "
         "delete or import it before a cluster of that name is created again",
         *((f"KMS key of the secrets of {cluster.name}",) if created.kms_key is None else ()),
-        volumes,
+        LEFTOVERS,
     )
 
 

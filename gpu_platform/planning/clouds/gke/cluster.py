@@ -39,6 +39,7 @@ from gpu_platform.planning.clouds.gke.resource_labels import check_resource_labe
 from gpu_platform.planning.clouds.gke.system_pool import check_system_nodes
 from gpu_platform.planning.clouds.gke.versions import highest
 from gpu_platform.planning.clouds.gke.window import recurring_window
+from gpu_platform.planning.clouds.leftovers import LEFTOVERS
 from gpu_platform.planning.config_maps import content_hash
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.maintenance.section import WindowPlan
@@ -293,7 +294,7 @@ def _retained(cluster: GkeCluster, logins: Sequence[str]) -> tuple[str, ...]:
     ]
     if cluster.create is None:
         return (f"the existing cluster {cluster.name}", *kept)
-    return tuple(kept)
+    return (*kept, LEFTOVERS)
 
 
 def _node_roles(pools: Sequence[GkePoolPlan]) -> tuple[str, ...]:

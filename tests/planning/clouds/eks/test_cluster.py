@@ -18,6 +18,7 @@ from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClus
 from gpu_platform.planning.clouds.eks.kubernetes import addon_kubernetes
 from gpu_platform.planning.clouds.eks.prerequisites import eks_prerequisites
 from gpu_platform.planning.clouds.eks.vpc import PREFIXES, ZONE_LETTERS, zone_subnets
+from gpu_platform.planning.clouds.leftovers import LEFTOVERS
 from gpu_platform.planning.clouds.vendors import eks_max_pods
 from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.cluster import EksCluster, Operator
@@ -273,6 +274,7 @@ def test_production_is_protected_and_names_what_destroy_leaves_behind() -> None:
     trial = cloud(created(production=False))
     assert not trial.protect
     assert not any("KMS" in text or "log group" in text for text in trial.retained)
+    assert production.retained[-1] == trial.retained[-1] == LEFTOVERS
     assert cloud(eks()).retained == ()
 
 

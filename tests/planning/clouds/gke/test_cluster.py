@@ -25,6 +25,7 @@ from gpu_platform.planning.clouds.gke.plan import (
     GkePoolPlan,
 )
 from gpu_platform.planning.clouds.gke.versions import highest, order
+from gpu_platform.planning.clouds.leftovers import LEFTOVERS
 from gpu_platform.planning.clouds.section import NicDevices
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.stack.loaded import plan_platform
@@ -749,6 +750,8 @@ def test_only_a_production_cluster_that_the_program_makes_is_protected() -> None
     assert not cloud(on("g2-standard-48"), cluster=cluster({}, production=False)).protect
     assert not cloud(on("g2-standard-48"), cluster=cluster()).protect
     assert "the existing cluster" in cloud(on("g2-standard-48"), cluster=cluster()).retained[0]
+    assert LEFTOVERS in cloud(on("g2-standard-48")).retained
+    assert LEFTOVERS not in cloud(on("g2-standard-48"), cluster=cluster()).retained
 
 
 def test_the_stacks_name_is_a_label_that_google_cloud_takes() -> None:
