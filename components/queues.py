@@ -125,6 +125,11 @@ class Queues(pulumi.ComponentResource):
             {
                 "provisioningClassName": check.request.provisioning_class,
                 "managedResources": list(check.managed_resources),
+                "retryStrategy": {
+                    "backoffLimitCount": check.retry.limit,
+                    "backoffBaseSeconds": check.retry.base_seconds,
+                    "backoffMaxSeconds": check.retry.max_seconds,
+                },
                 "podSetUpdates": {
                     "nodeSelector": [
                         {"key": label, "valueFromProvisioningClassDetail": detail}

@@ -64,6 +64,7 @@ def test_an_admission_check_requests_nodes_and_pods_run_only_on_them(
     assert config["spec"] == {
         "provisioningClassName": "queued-provisioning.gke.io",
         "managedResources": ["nvidia.com/gpu"],
+        "retryStrategy": {"backoffLimitCount": 2**31 - 1, "backoffBaseSeconds": 60, "backoffMaxSeconds": 1800},
         "podSetUpdates": {
             "nodeSelector": [
                 {

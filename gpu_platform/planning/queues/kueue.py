@@ -1,7 +1,8 @@
 """Plan the configuration of Kueue's controller and the values of its chart.
 
 Sources: kubernetes-sigs/kueue v0.19.2, apis/config/v1beta2/configuration_types.go, charts/kueue/values.yaml and
-templates/webhook/manifests.yaml; read 2026-11-23.
+templates/webhook/manifests.yaml; read 2026-11-23. For failed requests for nodes: syncCheckStates of
+pkg/controller/admissionchecks/provisioning/controller.go, and kubernetes-sigs/kueue#5129; read 2026-11-30.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.planning.queues.section import CHART, KueuePlan, QueuesPlan
+from gpu_platform.planning.queues.section import CHART, KueuePlan, QueuesPlan, RetryPlan
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.stack.queueing import Queueing
 
@@ -48,6 +49,10 @@ _WITH_TRAINER: Final = (
 _REPLICAS: Final = 2
 _RETRY_SECONDS: Final = 60
 _MOST_RETRY_SECONDS: Final = 3600
+# A workload waits until it starts: a deactivated workload would never return. waitForPodsReady has no limit unless
+# one is set, but a ProvisioningRequestConfig has a limit of 3 unless another one is set.
+PROVISIONING_RETRY: Final = RetryPlan(base_seconds=_RETRY_SECONDS, max_seconds=1800, limit=2**31 - 1)
+"""How Kueue requests nodes again after the cloud has refused a request. The limit is the maximum of its type."""
 
 
 def plan_kueue(queueing: Queueing, cloud: Cloud, available: Available, catalog: Catalog) -> KueuePlan:

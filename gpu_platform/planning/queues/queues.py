@@ -27,7 +27,7 @@ from gpu_platform.planning.queues.checks import (
     check_sums_by_pool,
     check_teams,
 )
-from gpu_platform.planning.queues.kueue import plan_kueue
+from gpu_platform.planning.queues.kueue import PROVISIONING_RETRY, plan_kueue
 from gpu_platform.planning.queues.limits import ceiling, cohort_quotas, cpu_flavor, flavor_quotas
 from gpu_platform.planning.queues.reasons import queue_decisions, queueing_decisions
 from gpu_platform.planning.queues.requests import check_requests
@@ -309,6 +309,7 @@ def _provisioning(cloud: Cloud, pools: Sequence[PoolPlan]) -> tuple[Provisioning
                     pool=pool.name,
                     request=request,
                     managed_resources=tuple(offer.name for offer in pool.resources),
+                    retry=PROVISIONING_RETRY,
                 )
             )
     return tuple(found)

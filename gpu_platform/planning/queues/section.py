@@ -65,16 +65,31 @@ class FlavorPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPlan:
+    """How Kueue tries again to start a workload: the first and the longest wait, in seconds.
+
+    `limit` is the number of attempts after which Kueue deactivates the workload, which then never starts again.
+    """
+
+    base_seconds: int
+    max_seconds: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProvisioningPlan:
     """An AdmissionCheck that adds nodes for a workload before it starts, and its ProvisioningRequestConfig.
 
     `pool` is the pool of the nodes. The check adds no nodes for pods that request none of `managed_resources`.
+    `retry` is how it requests nodes again after a failure, for example while the pool has its maximum number of
+    nodes.
     """
 
     name: str
     pool: str
     request: Provisioning
     managed_resources: tuple[str, ...]
+    retry: RetryPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
