@@ -284,8 +284,11 @@ def _queue(queue: TeamQueuePlan | None, live: LiveGuide | None) -> Iterator[str]
         yield from _table(
             ("place", "workload", "why it waits"), [(str(w.place), w.name, w.why) for w in live.waiting]
         )
-    else:
+    elif not live.deactivated:
         yield "Nothing waits now."
+    if live.deactivated:
+        yield ""
+        yield from _table(("workload", "why it stays stopped"), [(one.name, one.why) for one in live.deactivated])
     if live.incomplete:
         yield ""
         yield from _table(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpu_platform.base import names
 from gpu_platform.base.quantity import parse_quantity
-from gpu_platform.guide.waiting import why_it_waits, why_pods_are_missing
+from gpu_platform.guide.waiting import why_it_is_deactivated, why_it_waits, why_pods_are_missing
 from gpu_platform.live.held_queues import stop_policy
 from gpu_platform.live.objects import items_at, mapping_at
 from gpu_platform.live.usage import gpu_usage
@@ -32,6 +32,14 @@ class Waiting:
 
     name: str
     place: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deactivated:
+    """A workload that Kueue does not start until somebody activates it again, and the reason."""
+
+    name: str
     why: str
 
 
@@ -59,6 +67,7 @@ class LiveGuide:
     waiting: tuple[Waiting, ...]
     held: str = ""
     incomplete: tuple[Incomplete, ...] = ()
+    deactivated: tuple[Deactivated, ...] = ()
 
 
 def read_live_guide(client: KubernetesClient, namespace: str) -> LiveGuide:
@@ -78,6 +87,7 @@ def read_live_guide(client: KubernetesClient, namespace: str) -> LiveGuide:
         waiting=tuple(_waiting(workloads, _pools_of_flavors(client), queue, nodes)),
         held=_held(client, namespace, queue),
         incomplete=tuple(_incomplete(workloads, started, mapping_at(of_namespace, "spec", "hard"))),
+        deactivated=tuple(_deactivated(workloads)),
     )
 
 
@@ -155,7 +165,7 @@ def _waiting(
 ) -> Iterator[Waiting]:
     """Yield the workloads that wait for quota, in Kueue's order: by priority, then by age.
 
-    A workload that is being deleted or was stopped (`active: false`) is not in a queue.
+    A workload that is being deleted or was deactivated (`active: false`) is not in a queue.
     """
     pending = [
         one
@@ -177,6 +187,14 @@ def _incomplete(
     for one in workloads:
         if why := why_pods_are_missing(one, started, hard):
             yield Incomplete(name=_name(one), why=why)
+
+
+def _deactivated(workloads: Sequence[Mapping[str, Any]]) -> Iterator[Deactivated]:
+    for one in workloads:
+        if "deletionTimestamp" in one["metadata"] or _holds(one, "Finished"):
+            continue
+        if why := why_it_is_deactivated(one):
+            yield Deactivated(name=_name(one), why=why)
 
 
 def _name(workload: Mapping[str, Any]) -> str:

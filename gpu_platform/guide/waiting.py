@@ -1,7 +1,8 @@
 """Explains why a workload waits in a team's queue, from the conditions of its Kueue Workload.
 
 Source: kubernetes-sigs/kueue v0.19.2, pkg/scheduler/flavorassigner (messages about each flavor that was tried) and
-apis/kueue/v1beta2/workload_types.go (reasons of conditions); read 2026-11-25.
+apis/kueue/v1beta2/workload_types.go (reasons of conditions); read 2026-11-25. For deactivated workloads:
+pkg/controller/core/workload_controller.go and ReasonWithCause of pkg/workload/patching; read 2026-11-30.
 """
 
 from __future__ import annotations
@@ -55,8 +56,36 @@ def why_it_waits(
     if queue is not None and (forbidden := _not_taken_back(message, workload, queue, pools)):
         why = f"{why}; {forbidden}"
     stopped = [conditions[one] for one in ("Preempted", "Evicted") if one in conditions]
-    reason = next((_STOPPED[one["reason"]] for one in stopped if one.get("reason") in _STOPPED), None)
+    reason = next((_stop(one) for one in stopped if _reason(one) in _STOPPED), None)
     return why if reason is None else f"was stopped, because {reason}; {why}"
+
+
+def why_it_is_deactivated(workload: Mapping[str, Any]) -> str:
+    """Return why a deactivated workload stays stopped and what starts it again, or "" for any other workload.
+
+    Kueue deactivates a workload when it will not try again, and administrators do it by hand.
+    """
+    if mapping_at(workload, "spec").get("active", True):
+        return ""
+    conditions = {str(one["type"]): one for one in items_at(workload, "status", "conditions")}
+    metadata, patch = workload["metadata"], '{"spec": {"active": true}}'
+    activate = f"kubectl -n {metadata['namespace']} patch workload {metadata['name']} --type merge -p '{patch}'"
+    return (
+        f"{_stop(conditions.get('Evicted', {}), 'Deactivated')}. Delete its object and create it again, or ask an "
+        f"administrator to run `{activate}`"
+    )
+
+
+def _stop(condition: Mapping[str, Any], reason: str = "") -> str:
+    """Return why Kueue stopped a workload, with the message of the failed admission check if there is one."""
+    text = _STOPPED[reason or _reason(condition)]
+    _, _, cause = str(condition.get("message", "")).partition(" due to ")
+    return f"{text}: {cause}" if cause and _reason(condition) in ("AdmissionCheck", "Deactivated") else text
+
+
+def _reason(condition: Mapping[str, Any]) -> str:
+    """Return the reason of a condition without its cause, which Kueue appends as in `DeactivatedDueToX`."""
+    return str(condition.get("reason", "")).partition("DueTo")[0]
 
 
 def why_pods_are_missing(workload: Mapping[str, Any], started: Mapping[str, str], hard: Mapping[str, Any]) -> str:

@@ -166,6 +166,7 @@ def test_unavailable_gpu_resources_are_reported_with_available_ones() -> None:
             "another workload of the team with a higher priority",
         ),
         ({"Evicted": "PodsReadyTimeout"}, "its pods did not become ready in time"),
+        ({"Evicted": "DeactivatedDueToAdmissionCheck"}, "it was deactivated"),
     ],
 )
 def test_a_stopped_workload_explains_the_stop_and_the_wait(stopped: dict[str, str], told: str) -> None:
@@ -173,6 +174,13 @@ def test_a_stopped_workload_explains_the_stop_and_the_wait(stopped: dict[str, st
     found = why_it_waits(workload(missing, **stopped), POOLS)
     assert found.startswith(f"was stopped, because {told}")
     assert found.endswith("needs 8 more nvidia.com/gpu of pool train, which is in use")
+
+
+def test_a_refused_request_for_nodes_is_explained_with_its_message() -> None:
+    found = workload("anything", Evicted="AdmissionCheck")
+    check = 'AdmissionCheck in Retry state: "nodes-of-flex" (Max nodepool size reached)'
+    found["status"]["conditions"][1]["message"] = f"Evicted due to {check}"
+    assert why_it_waits(found, {}).startswith(f"was stopped, because no nodes were provisioned for it: {check}; ")
 
 
 def test_other_messages_of_kueue_are_printed_as_they_are() -> None:

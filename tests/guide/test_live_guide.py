@@ -1,0 +1,79 @@
+"""What the guide reads from the Workloads of a team."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+from gpu_platform.guide.document import guide_to_markdown
+from gpu_platform.guide.live_guide import LiveGuide, read_live_guide
+from gpu_platform.live.client import KubernetesClient
+from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.stack.loaded import plan_platform
+from tests.planning.conftest import environment, pool, team
+
+
+class Cluster:
+    """The objects of a cluster, read as `KubernetesClient` reads them."""
+
+    def __init__(self, *objects: dict[str, Any]) -> None:
+        self._objects = objects
+
+    def objects(self, _version: str, kind: str, **_: str) -> Iterator[dict[str, Any]]:
+        return (one for one in self._objects if one["kind"] == kind)
+
+    def get(self, _version: str, kind: str, name: str, _namespace: str = "") -> dict[str, Any] | None:
+        found = (one for one in self._objects if (one["kind"], one["metadata"]["name"]) == (kind, name))
+        return next(found, None)
+
+
+def workload(name: str, spec: dict[str, Any] | None = None, **conditions: dict[str, str]) -> dict[str, Any]:
+    """Return the Workload of a Job. `conditions` are the conditions by type, true unless they have a status."""
+    return {
+        "kind": "Workload",
+        "metadata": {
+            "name": f"job-{name}-1a2b",
+            "namespace": "vision",
+            "creationTimestamp": "2026-11-30T00:00:00Z",
+            "ownerReferences": [{"kind": "Job", "name": name}],
+        },
+        "spec": spec or {},
+        "status": {"conditions": [{"type": kind, "status": "True", **one} for kind, one in conditions.items()]},
+    }
+
+
+def guide_of(*objects: dict[str, Any]) -> LiveGuide:
+    return read_live_guide(cast("KubernetesClient", Cluster(*objects)), "vision")
+
+
+REFUSED = 'AdmissionCheck in Rejected state: "nodes-of-flex" (Max nodepool size reached)'
+
+
+def test_a_workload_that_kueue_deactivated_is_listed_with_cause_and_fix() -> None:
+    evicted = {
+        "reason": "DeactivatedDueToAdmissionCheck",
+        "message": f"The workload is deactivated due to {REFUSED}",
+    }
+    guide = guide_of(workload("pretrain", {"active": False}, Evicted=evicted))
+    (stopped,) = guide.deactivated
+    assert (stopped.name, guide.waiting) == ("pretrain", ())
+    assert stopped.why.startswith(f"it was deactivated: {REFUSED}. Delete its object and create it again")
+    assert "kubectl -n vision patch workload job-pretrain-1a2b --type merge" in stopped.why
+
+
+def test_a_workload_deactivated_by_hand_is_listed_unless_it_has_ended() -> None:
+    evicted = {"reason": "Deactivated", "message": "The workload is deactivated"}
+    ended = workload("ended", {"active": False}, Evicted=evicted, Finished={})
+    (stopped,) = guide_of(workload("tune", {"active": False}, Evicted=evicted), ended).deactivated
+    assert (stopped.name, stopped.why.split(".")[0]) == ("tune", "it was deactivated")
+
+
+def test_a_guide_with_deactivated_workloads_does_not_say_that_nothing_waits() -> None:
+    plan = plan_platform(environment(pool(), queueing={}, teams=[team()]), "test")
+    assert isinstance(plan, EnvironmentPlan)
+    assert plan.queues is not None
+    parts = plan.guides[0], plan.teams[0], plan.queues.teams[0]
+    text = guide_to_markdown(*parts, guide_of(workload("tune", {"active": False})), full=True)
+    assert "it was deactivated" in text
+    assert "Nothing waits now." not in text
+    assert "Nothing waits now." in guide_to_markdown(*parts, guide_of(), full=True)
