@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpu_platform.base import names
 from gpu_platform.base.quantity import parse_quantity
-from gpu_platform.guide.waiting import why_it_is_deactivated, why_it_waits, why_pods_are_missing
+from gpu_platform.guide.waiting import (
+    why_it_is_deactivated,
+    why_it_waits,
+    why_pods_are_missing,
+    with_reasons_of_equals,
+)
 from gpu_platform.live.held_queues import stop_policy
 from gpu_platform.live.objects import items_at, mapping_at
 from gpu_platform.live.usage import gpu_usage
@@ -177,7 +182,7 @@ def _waiting(
     pending.sort(
         key=lambda one: (-int(mapping_at(one, "spec").get("priority") or 0), one["metadata"]["creationTimestamp"])
     )
-    for place, one in enumerate(pending, start=1):
+    for place, one in enumerate(with_reasons_of_equals(pending), start=1):
         yield Waiting(name=_name(one), place=place, why=why_it_waits(one, pools, queue, nodes))
 
 

@@ -2,11 +2,14 @@
 
 Source: kubernetes-sigs/kueue v0.19.2, pkg/scheduler/flavorassigner (messages about each flavor that was tried) and
 apis/kueue/v1beta2/workload_types.go (reasons of conditions); read 2026-11-25. For deactivated workloads:
-pkg/controller/core/workload_controller.go and ReasonWithCause of pkg/workload/patching; read 2026-11-30.
+pkg/controller/core/workload_controller.go and ReasonWithCause of pkg/workload/patching. For equal workloads:
+handleInadmissibleHash of pkg/cache/queue/cluster_queue.go, computeSchedulingHash of pkg/workload/workload.go and
+SpecShape of pkg/util/pod/pod.go. Read 2026-11-30.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -24,6 +27,17 @@ _NEVER: Final = re.compile(
 )
 _UNKNOWN: Final = re.compile(r"resource (\S+) unavailable in ClusterQueue")
 _TAINT: Final = re.compile(r"untolerated taint \{(\S+) [^}]*\} in flavor")
+_POD_SHAPE: Final = (
+    "nodeSelector",
+    "affinity",
+    "tolerations",
+    "runtimeClassName",
+    "priority",
+    "topologySpreadConstraints",
+    "overhead",
+    "resourceClaims",
+)
+"""Fields of a pod that Kueue compares to find equal workloads, in addition to its containers and resources."""
 _STOPPED: Final[Mapping[str, str]] = {
     "InClusterQueue": "another workload of the team with a higher priority needed its quota",
     "InCohortReclamation": "the team that owns the borrowed quota needed it",
@@ -58,6 +72,56 @@ def why_it_waits(
     stopped = [conditions[one] for one in ("Preempted", "Evicted") if one in conditions]
     reason = next((_stop(one) for one in stopped if _reason(one) in _STOPPED), None)
     return why if reason is None else f"was stopped, because {reason}; {why}"
+
+
+def with_reasons_of_equals(workloads: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Return the waiting workloads of a queue, each with Kueue's condition about the missing quota.
+
+    When a workload does not fit, Kueue sets all equal workloads aside without writing a condition for them. Such a
+    workload gets the condition of the equal workload that Kueue tried.
+    """
+    tried = {_shape(one): one for one in reversed(workloads) if _waits_for_quota(one)}
+    found: list[Mapping[str, Any]] = []
+    for one in workloads:
+        equal = None if _waits_for_quota(one) else tried.get(_shape(one))
+        if equal is None:
+            found.append(one)
+            continue
+        status = {
+            **mapping_at(one, "status"),
+            "conditions": [*items_at(one, "status", "conditions"), *_waits_for_quota(equal)],
+            "resourceRequests": items_at(equal, "status", "resourceRequests"),
+        }
+        found.append({**one, "status": status})
+    return found
+
+
+def _waits_for_quota(workload: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the condition about the missing quota as a list, which is empty before Kueue writes it."""
+    return [one for one in items_at(workload, "status", "conditions") if one["type"] == "QuotaReserved"]
+
+
+def _shape(workload: Mapping[str, Any]) -> str:
+    """Return the properties of a workload that Kueue compares, as text. It compares requests but not limits."""
+    pod_sets: list[Mapping[str, Any]] = []
+    for pods in items_at(workload, "spec", "podSets"):
+        spec = mapping_at(pods, "template", "spec")
+        containers = {
+            kind: [
+                [mapping_at(one, "resources").get("requests"), one.get("ports")] for one in items_at(spec, kind)
+            ]
+            for kind in ("initContainers", "containers")
+        }
+        pod_sets.append(
+            {
+                **{key: pods.get(key) for key in ("name", "count", "minCount", "topologyRequest")},
+                **{key: spec.get(key) for key in _POD_SHAPE},
+                **containers,
+                "requests": mapping_at(spec, "resources").get("requests"),
+            }
+        )
+    spec = mapping_at(workload, "spec")
+    return json.dumps([spec.get("queueName"), spec.get("priority"), pod_sets], sort_keys=True)
 
 
 def why_it_is_deactivated(workload: Mapping[str, Any]) -> str:

@@ -68,6 +68,33 @@ def test_a_workload_deactivated_by_hand_is_listed_unless_it_has_ended() -> None:
     assert (stopped.name, stopped.why.split(".")[0]) == ("tune", "it was deactivated")
 
 
+def one_gpu(selector: dict[str, str], priority: int = 0) -> dict[str, Any]:
+    container = {"name": "main", "resources": {"requests": {"nvidia.com/gpu": "1"}}}
+    template = {"spec": {"containers": [container], "nodeSelector": selector}}
+    return {"priority": priority, "podSets": [{"name": "main", "count": 1, "template": template}]}
+
+
+def test_equal_workloads_wait_for_the_reason_of_the_one_that_kueue_tried() -> None:
+    flavor = {"kind": "ResourceFlavor", "metadata": {"name": "serve-1"}, "spec": {}}
+    message = "insufficient unused quota for nvidia.com/gpu in flavor serve-1, 1 more needed"
+    tried = {"status": "False", "message": message}
+    found = guide_of(
+        flavor,
+        workload("first", one_gpu({"zone": "a"}), QuotaReserved=tried),
+        workload("equal", one_gpu({"zone": "a"})),
+        workload("elsewhere", one_gpu({"zone": "b"})),
+        workload("lower", one_gpu({"zone": "a"}, priority=-1)),
+    )
+    needs = "needs 1 more nvidia.com/gpu of pool serve-1, which is in use"
+    new = "Kueue has not processed it yet"
+    assert {one.name: one.why for one in found.waiting} == {
+        "first": needs,
+        "equal": needs,
+        "elsewhere": new,
+        "lower": new,
+    }
+
+
 def test_a_guide_with_deactivated_workloads_does_not_say_that_nothing_waits() -> None:
     plan = plan_platform(environment(pool(), queueing={}, teams=[team()]), "test")
     assert isinstance(plan, EnvironmentPlan)
