@@ -8,7 +8,7 @@ from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems, check_unique
 from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan
-from gpu_platform.planning.queues.waiting import NODE_SECONDS
+from gpu_platform.planning.sharing.node_start import NODE_SECONDS
 from gpu_platform.planning.teams.admission_defaults import PodDefaults
 from gpu_platform.planning.teams.section import TeamPlan
 from gpu_platform.planning.upgrades import kubernetes_warnings

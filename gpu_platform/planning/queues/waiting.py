@@ -17,11 +17,10 @@ from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.mig.progress import CHANGE_SECONDS
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.sharing.node_start import NODE_SECONDS, node_start_seconds
 from gpu_platform.stack.queueing import Queueing
 from gpu_platform.stack.team import Team
 
-NODE_SECONDS: Final = 600
-"""Estimated time in seconds from a pending pod to a ready new node."""
 _STEP_SECONDS: Final = 600
 
 
@@ -74,10 +73,7 @@ def waiting_decisions(pools: Sequence[PoolPlan], teams: Sequence[Team], queueing
 
 def _node_seconds(pool: PoolPlan) -> int:
     """Return how long pods may wait for a new node, or 0 if all nodes exist when Kueue starts a workload."""
-    if not pool.nodes.vary:
-        return 0
-    partitions = pool.sharing.mig_roll is not None and pool.sharing.mig_layouts
-    return NODE_SECONDS + (CHANGE_SECONDS if partitions else 0)
+    return node_start_seconds(pool.sharing) if pool.nodes.vary else 0
 
 
 def _startup(pool: PoolPlan, teams: Sequence[Team]) -> int:

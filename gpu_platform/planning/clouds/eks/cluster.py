@@ -253,10 +253,10 @@ def plan_eks_cluster(
     clouds = [pool.cloud for pool in pools if isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan)]
     efa = any(cloud.efa for cloud in clouds)
     of_karpenter = [cloud for cloud in clouds if isinstance(cloud, KarpenterPoolPlan)]
-    scales = any(isinstance(cloud, EksPoolPlan) and cloud.autoscaled for cloud in clouds)
+    scaled = [pool.sharing for pool in pools if isinstance(pool.cloud, EksPoolPlan) and pool.cloud.autoscaled]
     claimed = any(pool.cloud_nodes.nic_devices is not None for pool in pools)
     plugged = any(pool.cloud_nodes.nic_resources for pool in pools)
-    parts = plan_parts(cluster, catalog, karpenter=of_karpenter, scaled=scales, efa=plugged, dranet=claimed)
+    parts = plan_parts(cluster, catalog, karpenter=of_karpenter, scaled=bool(scaled), efa=plugged, dranet=claimed)
     installed = {part.name for part in parts if part.install}
     zones = tuple(sorted({zone for cloud in clouds for zone in cloud.zones}))
     tags = {**cluster.tags, names.STACK_LABEL: stack}
@@ -288,7 +288,7 @@ def plan_eks_cluster(
         karpenter=karpenter_controller(cluster, of_karpenter, catalog) if "karpenter" in installed else None,
         efa_plugin=efa_device_plugin(pools, cluster.region, catalog) if "efa_plugin" in installed else None,
         cluster_autoscaler=cluster_autoscaler(
-            cluster, partition_of(cluster.region), group_priorities(_managed(pools)), catalog
+            cluster, partition_of(cluster.region), group_priorities(_managed(pools)), scaled, catalog
         )
         if "cluster_autoscaler" in installed
         else None,

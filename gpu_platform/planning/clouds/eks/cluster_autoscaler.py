@@ -22,7 +22,8 @@ from gpu_platform.planning.clouds.eks.disks import data_volume_gib
 from gpu_platform.planning.clouds.eks.disruption import DISRUPTION
 from gpu_platform.planning.clouds.eks.efa_requests import HUGE_PAGES_RESOURCE
 from gpu_platform.planning.nodes.allocatable import allocatable
-from gpu_platform.planning.sharing.section import ResourceOffer
+from gpu_platform.planning.sharing.node_start import node_start_seconds
+from gpu_platform.planning.sharing.section import ResourceOffer, SharingPlan
 from gpu_platform.stack.cluster import EksCluster
 from gpu_platform.stack.pool import CapacityBlock, Pool
 from gpu_platform.stack.sharing import Dra
@@ -40,9 +41,25 @@ _TEMPLATE: Final = "k8s.io/cluster-autoscaler/node-template"
 _ONLY_EMPTY: Final = "0.01"
 _UNDERUSED: Final = "0.5"
 _NEVER: Final = "8760h"
+_UNREADY_SECONDS: Final = 1200  # the autoscaler removes an unready node after this time unless a tag has another
+_NEW_NODE_SECONDS: Final = (
+    900  # the autoscaler replaces a new node that is not ready after this time by another one
+)
 # The kubelet evicts pods when less than 10 % of a file system is free. The file system itself and the image also
 # take space.
 _USABLE_SHARE: Final = 0.85
+
+
+def slow_start_flags(pools: Sequence[SharingPlan]) -> Mapping[str, str]:
+    """Return the flags for an autoscaler of pools with this sharing, or an empty mapping if its defaults suffice.
+
+    A new node counts as unready until it has passed validation and offers its GPUs. When the default time is over,
+    the autoscaler adds another node for the same pods. AWS has no tag for these times, so they apply to all pools.
+    """
+    slowest = max((node_start_seconds(sharing) for sharing in pools), default=0)
+    if slowest <= _NEW_NODE_SECONDS:
+        return {}
+    return {"max-node-provision-time": f"{slowest}s", "max-node-startup-time": f"{slowest}s"}
 
 
 def owned_tag(cluster: str) -> str:
@@ -104,6 +121,7 @@ def group_tags(
     pool: Pool,
     cluster: EksCluster,
     machines: Sequence[MachineType],
+    sharing: SharingPlan,
     resources: Sequence[ResourceOffer],
     nic_resources: Mapping[str, int],
     huge_pages_mib: int,
@@ -121,6 +139,9 @@ def group_tags(
         "scaledownunneededtime": disruption.consolidate_after,
         "scaledownutilizationthreshold": _UNDERUSED if underused else _ONLY_EMPTY,
     }
+    starts = node_start_seconds(sharing)
+    if starts > _UNREADY_SECONDS:
+        options["scaledownunreadytime"] = f"{starts}s"
     offered = dict(_offered(pool, machines, resources, nic_resources, huge_pages_mib))
     return {
         SCALED_TAG: cluster.name,

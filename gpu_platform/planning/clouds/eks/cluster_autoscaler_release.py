@@ -15,9 +15,10 @@ from typing import Any, Final
 from gpu_platform.base import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.catalog.iam_policies import iam_policy
-from gpu_platform.planning.clouds.eks.cluster_autoscaler import SCALED_TAG, owned_tag
+from gpu_platform.planning.clouds.eks.cluster_autoscaler import SCALED_TAG, owned_tag, slow_start_flags
 from gpu_platform.planning.clouds.eks.cluster_plan import ClusterAutoscalerPlan, HelmChartPlan
 from gpu_platform.planning.clouds.eks.vpc import plan_iam
+from gpu_platform.planning.sharing.section import SharingPlan
 from gpu_platform.stack.cluster import EksCluster
 
 CHART: Final = "cluster-autoscaler"
@@ -25,12 +26,16 @@ SERVICE_ACCOUNT: Final = "cluster-autoscaler"
 
 
 def cluster_autoscaler(
-    cluster: EksCluster, partition: str, priorities: Mapping[int, Sequence[str]], catalog: Catalog
+    cluster: EksCluster,
+    partition: str,
+    priorities: Mapping[int, Sequence[str]],
+    scaled: Sequence[SharingPlan],
+    catalog: Catalog,
 ) -> ClusterAutoscalerPlan:
     """Return the autoscaler for a cluster with scaled managed node groups.
 
     `partition` is the AWS partition for ARNs. `priorities` contains patterns of Auto Scaling group names by
-    priority. It is empty if pools have no order of preference.
+    priority. It is empty if pools have no order of preference. `scaled` is the sharing of the scaled pools.
     """
     chart = catalog.charts[CHART]
     return ClusterAutoscalerPlan(
@@ -41,7 +46,7 @@ def cluster_autoscaler(
             repository=chart.repository,
             version=chart.version,
             namespace=chart.namespace,
-            values=_values(cluster, priorities),
+            values=_values(cluster, priorities, scaled),
         ),
         service_account=SERVICE_ACCOUNT,
         role=CHART,
@@ -50,7 +55,9 @@ def cluster_autoscaler(
     )
 
 
-def _values(cluster: EksCluster, priorities: Mapping[int, Sequence[str]]) -> Mapping[str, Any]:
+def _values(
+    cluster: EksCluster, priorities: Mapping[int, Sequence[str]], scaled: Sequence[SharingPlan]
+) -> Mapping[str, Any]:
     in_order = {"expanderPriorities": {str(key): list(value) for key, value in priorities.items()}}
     not_on_pools = [{"key": names.POOL_LABEL, "operator": "DoesNotExist"}]
     return {
@@ -82,6 +89,7 @@ def _values(cluster: EksCluster, priorities: Mapping[int, Sequence[str]]) -> Map
             # utils/taints/taints.go, 2026-11-29).
             "startup-taint": names.READINESS_TAINT_KEY,
             "expander": "priority,least-waste" if priorities else "least-waste",
+            **slow_start_flags(scaled),
             "logtostderr": True,
             "stderrthreshold": "info",
             "v": 4,

@@ -255,8 +255,15 @@ def plan_eks_pool(
     )
     if scales:
         nodes = node_group_nodes(plan, catalog)
-        resources = requirements.resources
-        tags = group_tags(pool, cluster, machines, resources, nodes.nic_resources, nodes.huge_pages_mib)
+        tags = group_tags(
+            pool,
+            cluster,
+            machines,
+            requirements.sharing,
+            requirements.resources,
+            nodes.nic_resources,
+            nodes.huge_pages_mib,
+        )
         plan = replace(plan, group_tags=tags)
     return Decided(
         CloudPool(plan=plan, nodes=node_group_nodes(plan, catalog)),

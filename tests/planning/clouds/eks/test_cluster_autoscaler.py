@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.planning.clouds.eks.cluster_autoscaler import ACCELERATOR_LABEL, SCALED_TAG
+from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.existing_cluster import required_addons
 from tests.planning.clouds.eks.eks_pools import BLOCK, RESERVATION, eks, node_group, plan_and_decisions, planned
 from tests.planning.clouds.eks.test_cluster import SERVE, cloud, created, decisions, plan, problems
@@ -82,6 +83,30 @@ def test_the_plan_says_who_scales_the_pool_and_when_a_node_goes() -> None:
     assert "empty for 30m" in said["size"].why
     _, said = plan_and_decisions(eks(parts={"cluster_autoscaler": "none"}), **G6)
     assert "so you set the number of nodes" in said["size"].why
+
+
+MIG = {**A100, "workload": "inference", "sharing": {"mode": "mig", "strategy": "single", "layout": {"1g.5gb": 7}}}
+
+
+def flags(*pools: dict[str, Any]) -> dict[str, str]:
+    named = [{**one, "name": f"pool-{index}"} for index, one in enumerate(pools)]
+    found = plan(stack_cluster(), *named).cluster.cloud
+    assert isinstance(found, EksClusterPlan)
+    assert found.cluster_autoscaler is not None
+    return found.cluster_autoscaler.release.values["extraArgs"]
+
+
+def test_the_autoscaler_waits_for_the_mig_layout_of_a_new_node() -> None:
+    assert autoscaling(**MIG)["scaledownunreadytime"] == "2400s"
+    found = flags(G6, MIG)
+    assert (found["max-node-startup-time"], found["max-node-provision-time"]) == ("2400s", "2400s")
+
+
+def test_without_mig_the_autoscaler_keeps_its_own_times() -> None:
+    assert "scaledownunreadytime" not in autoscaling(**G6)
+    assert not {"max-node-startup-time", "max-node-provision-time"} & flags(G6).keys()
+    fixed = {**MIG, "count": {"desired": 1}}
+    assert "max-node-startup-time" not in flags(G6, fixed)
 
 
 # -- resources of a node that does not exist yet ----------------------------------------------------------------
