@@ -53,6 +53,37 @@ def test_a_pool_whose_nodes_come_back_in_the_zone_of_the_disk_has_no_warning(poo
     assert not warnings(pool)
 
 
+def with_queues(pool: dict[str, Any], cluster: dict[str, Any], **queueing: Any) -> list[Decision]:
+    platform = environment({**LAB, **pool}, cluster=cluster, queueing=queueing, teams=[lab_team()])
+    plan = plan_platform(platform, "test")
+    return [one for one in plan.decisions if one.what == "warning: storage" and "notebook" in one.subject]
+
+
+EKS = {**CREATED, "create": {**CREATED["create"], **ZONES}}
+GKE: dict[str, Any] = {
+    "provider": "gke",
+    "name": "prod",
+    "project": "my-project",
+    "location": "us-central1",
+    "create": {"system": {"min": 3, "max": 3}},
+}
+GKE_LAB = {"machine_type": "g2-standard-48", "zones": ["us-central1-a", "us-central1-b"]}
+
+
+@pytest.mark.parametrize(
+    ("pool", "cluster"), [({"count": {"desired": 3}}, EKS), ({**GKE_LAB, "count": {"desired": 4}}, GKE)]
+)
+def test_a_queue_that_chooses_nodes_may_choose_another_zone_than_the_disk(
+    pool: dict[str, Any], cluster: dict[str, Any]
+) -> None:
+    (warning,) = with_queues(pool, cluster)
+    assert "the queue may choose a node of pool labs in any of" in warning.chosen
+    assert warning.why.endswith("or write queueing.topology: false")
+    assert not with_queues(pool, cluster, topology=False)
+    one_zone = GKE_LAB["zones"][:1] if cluster is GKE else ["us-east-2a"]
+    assert not with_queues({**pool, "zones": one_zone}, cluster)
+
+
 def test_a_directory_of_a_shared_file_system_is_in_every_zone() -> None:
     assert not warnings(GROWS, {"home": {"type": "nfs"}}, storage_class="home")
 

@@ -356,6 +356,8 @@ class CloudNodes:
     """Whether the deployment engine refuses to delete the pool."""
     zones: tuple[str, ...] = ()
     """Zones of the nodes. An empty tuple means all zones of the cluster."""
+    several_zones: bool = False
+    """Whether the nodes may be in more than one zone."""
     leaves_zones: bool = False
     """Whether new nodes may be in a different zone than the disks of the pods that wait for the nodes."""
     placement: str | None = None

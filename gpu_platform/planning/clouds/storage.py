@@ -8,6 +8,7 @@ from typing import Final, Literal, Protocol
 
 from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.planning.clouds.section import ClusterSetting
+from gpu_platform.planning.json_form import NOT_IN_JSON
 from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.storage import DiskStorage, ExistingStorage
 
@@ -187,6 +188,8 @@ class StoragePlan:
     """
     settings: tuple[ClusterSetting, ...] = ()
     """Further settings of the file systems. A preview compares them with the last deployment."""
+    cloud_disks: Mapping[str, DiskStorage] = field(default_factory=dict[str, DiskStorage], metadata=NOT_IN_JSON)
+    """Disk classes that nobody declares, because the cloud or the program creates them."""
 
 
 def check_iops(one: DiskStorage, disk: str, limits: tuple[int, int], here: Problems) -> None:

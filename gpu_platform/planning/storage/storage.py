@@ -69,8 +69,9 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan], kubernetes: str | 
     own = tuple(one for one in planned.value.volumes if one.namespace in names)
     others = tuple(one for one in planned.value.volumes if one.namespace not in names)
     in_pod = any(one.in_pod for one in planned.value.volumes)
+    disks = context.cloud.storage.own_classes(storage, pools, context.catalog)
     return Decided(
-        replace(planned.value, volumes=own, team_stack_volumes=others),
+        replace(planned.value, volumes=own, team_stack_volumes=others, cloud_disks=disks),
         (*planned.decisions, *by_caches(storage, pools, context.catalog, in_pod=in_pod)),
     )
 

@@ -61,8 +61,9 @@ def disk_classes(storage: StoragePlan) -> frozenset[str | None]:
 
     The result contains None if the default class is one of them.
     """
-    of_disks = [one for one in storage.classes if not one.shared and not one.zones]
-    return frozenset([*(one.name for one in of_disks), *(None for one in of_disks if one.default)])
+    default = {one.name: one.default for one in storage.classes if not one.shared and not one.zones}
+    default.update({name: one.default for name, one in storage.cloud_disks.items()})
+    return frozenset([*default, *(None for is_default in default.values() if is_default)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,21 +328,34 @@ def _health(entry: _Entry) -> Iterator[Decision]:
 
 
 def _left_volume(entry: _Entry, asked: StatementContext) -> Iterator[Decision]:
-    """Yield a warning if a claim's disk is in one zone but the pod's next node may be in another zone."""
+    """Yield a warning if a claim's disk is in one zone but the pod's next node may be in another zone.
+
+    With a topology, Kueue assigns each pod to a node and does not look at the pod's volumes. Sources:
+    kubernetes-sigs/kueue#14708, and release v0.19.2, which reads no PersistentVolume; read 2026-11-30.
+    """
     claim = entry.claim
     if claim is None or claim.shared or claim.storage_class not in asked.disks:
         return
     named = {pod.workload.pool for pod in entry.pods.values()}
     for pool in asked.available.pools:
-        if pool.name in named and pool.cloud_nodes.leaves_zones:
-            zones = ", ".join(pool.cloud_nodes.zones) or "the zones of the cluster"
+        nodes = pool.cloud_nodes
+        zones = ", ".join(nodes.zones) or "the zones of the cluster"
+        disk = f"the disk of claim {claim.name} is in one zone, and"
+        fixes = "name a storage_class of type nfs, or write only one zone in the pool's zones"
+        if pool.name in named and nodes.leaves_zones:
             yield Decision(
                 subject=entry.subject,
                 what="warning: storage",
-                chosen=f"the disk of claim {claim.name} is in one zone, and nodes of pool {pool.name} start in "
-                f"any of {zones}",
-                why="the pod waits until a node starts in the zone of its disk; name a storage_class of "
-                "type nfs, or write only one zone in the pool's zones",
+                chosen=f"{disk} nodes of pool {pool.name} start in any of {zones}",
+                why=f"the pod waits until a node starts in the zone of its disk; {fixes}",
+            )
+        elif pool.name in named and nodes.several_zones and pool.nodes.max > 1 and asked.levels.get(pool.name):
+            yield Decision(
+                subject=entry.subject,
+                what="warning: storage",
+                chosen=f"{disk} the queue may choose a node of pool {pool.name} in any of {zones}",
+                why="with topology-aware scheduling Kueue chooses the node without looking at the disk, and in "
+                f"another zone the pod does not start; {fixes}, or write queueing.topology: false",
             )
 
 

@@ -60,6 +60,7 @@ def node_group_nodes(plan: EksPoolPlan, catalog: Catalog) -> CloudNodes:
         platform=plan.kind,
         protect=plan.protect,
         zones=plan.zones,
+        several_zones=_several_zones(plan),
         leaves_zones=_leaves_zones(plan),
         placement=_placement(plan.placement_group),
         replaced_delete_first=plan.delete_before_replace,
@@ -109,7 +110,11 @@ def _leaves_zones(plan: EksPoolPlan) -> bool:
     #1431; read 2026-11-29.
     """
     fewer_than_zones = plan.desired_size < max(len(plan.zones), 2)
-    return len(plan.zones) != 1 and not plan.one_zone and (plan.keeps_size or fewer_than_zones)
+    return _several_zones(plan) and (plan.keeps_size or fewer_than_zones)
+
+
+def _several_zones(plan: EksPoolPlan) -> bool:
+    return len(plan.zones) != 1 and not plan.one_zone
 
 
 def _placement(group: PlacementGroup | None) -> str:
@@ -144,6 +149,7 @@ def karpenter_nodes(plan: KarpenterPoolPlan, catalog: Catalog) -> CloudNodes:
         platform=plan.kind,
         protect=plan.protect,
         zones=plan.zones,
+        several_zones=len(plan.zones) != 1,
         # Karpenter creates nodes in the zone of a pod's disk, but the next block may be in another zone.
         leaves_zones=plan.several_blocks and len(plan.zones) > 1,
         placement=_placement(plan.placement_group),

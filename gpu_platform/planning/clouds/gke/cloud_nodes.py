@@ -26,6 +26,7 @@ def node_pool_nodes(plan: GkePoolPlan, catalog: Catalog) -> CloudNodes:
         platform=plan.kind,
         protect=plan.protect,
         zones=plan.node_locations,
+        several_zones=len(plan.node_locations) != 1,
         placement="compact" if plan.placement is not None else "none",
         replaced_delete_first=plan.delete_before_replace,
         rolled_delete_first=plan.upgrade is None
