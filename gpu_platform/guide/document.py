@@ -280,6 +280,8 @@ def _queue(queue: TeamQueuePlan | None, live: LiveGuide | None) -> Iterator[str]
     yield ""
     if live.held:
         yield f"The queue is held ({live.held}): no new workload starts until an administrator releases it.\n"
+    if live.refused:
+        yield f"{live.refused}\n"
     if live.waiting:
         yield from _table(
             ("place", "workload", "why it waits"), [(str(w.place), w.name, w.why) for w in live.waiting]
@@ -291,9 +293,7 @@ def _queue(queue: TeamQueuePlan | None, live: LiveGuide | None) -> Iterator[str]
         yield from _table(("workload", "why it stays stopped"), [(one.name, one.why) for one in live.deactivated])
     if live.incomplete:
         yield ""
-        yield from _table(
-            ("workload", "why it runs without a pod"), [(one.name, one.why) for one in live.incomplete]
-        )
+        yield from _table(("workload", "why a pod is missing"), [(one.name, one.why) for one in live.incomplete])
 
 
 def _running(guide: GuidePlan, team: TeamPlan, queue: TeamQueuePlan | None) -> Iterator[str]:

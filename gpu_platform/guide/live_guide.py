@@ -5,7 +5,7 @@ workloads.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
@@ -15,12 +15,13 @@ from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.guide.waiting import (
     why_it_is_deactivated,
     why_it_waits,
+    why_new_pods_are_refused,
     why_pods_are_missing,
     with_reasons_of_equals,
 )
 from gpu_platform.live.held_queues import stop_policy
 from gpu_platform.live.objects import items_at, mapping_at
-from gpu_platform.live.usage import gpu_usage
+from gpu_platform.live.usage import gpu_units, gpu_usage
 from gpu_platform.planning.queues.limits import is_cpu_flavor
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _KUEUE: Final = "kueue.x-k8s.io/v1beta2"
 _QUOTA: Final = "gpu-quota"
+_GATE: Final = "kueue.x-k8s.io/admission"  # scheduling gate of pods that wait for the queue
 _GIB: Final = 1024**3
 
 
@@ -50,7 +52,7 @@ class Deactivated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incomplete:
-    """A running workload that lost a pod, and the reason why the pod is not replaced."""
+    """A started workload that lacks a pod, and the reason why the pod is not created."""
 
     name: str
     why: str
@@ -63,7 +65,7 @@ class LiveGuide:
     `used` contains the used units by ResourceQuota key, and `borrowed` contains how many of them are borrowed.
     `free` contains the units of ready nodes that no pod uses, by pool and resource. `held` is the stopPolicy of
     the queue if somebody holds the queue, or else empty. `incomplete` are workloads that lost pods and cannot
-    replace them because of the quota.
+    replace them because of the quota. `refused` states that waiting pods use up the ResourceQuota, or is empty.
     """
 
     used: Mapping[str, str]
@@ -73,6 +75,7 @@ class LiveGuide:
     held: str = ""
     incomplete: tuple[Incomplete, ...] = ()
     deactivated: tuple[Deactivated, ...] = ()
+    refused: str = ""
 
 
 def read_live_guide(client: KubernetesClient, namespace: str) -> LiveGuide:
@@ -85,14 +88,17 @@ def read_live_guide(client: KubernetesClient, namespace: str) -> LiveGuide:
     of_namespace = _quota(client, namespace)
     workloads = list(client.objects(_KUEUE, "Workload", namespace=namespace))
     started = _of_queue(queue, "total") if queue is not None else {}
+    quota, quota_used = mapping_at(of_namespace, "spec", "hard"), mapping_at(of_namespace, "status", "used")
+    gated, owners = _gated(client.objects("v1", "Pod", namespace=namespace))
     return LiveGuide(
-        used=started if queue is not None else _texts(mapping_at(of_namespace, "status", "used")),
+        used=started if queue is not None else _texts(quota_used),
         borrowed=_of_queue(queue, "borrowed") if queue is not None else {},
         free=_free(nodes, used),
         waiting=tuple(_waiting(workloads, _pools_of_flavors(client), queue, nodes)),
         held=_held(client, namespace, queue),
-        incomplete=tuple(_incomplete(workloads, started, mapping_at(of_namespace, "spec", "hard"))),
+        incomplete=tuple(_incomplete(workloads, started, quota, gated)),
         deactivated=tuple(_deactivated(workloads)),
+        refused=why_new_pods_are_refused(quota_used, quota, gated, owners),
     )
 
 
@@ -103,6 +109,29 @@ def _held(client: KubernetesClient, namespace: str, queue: Mapping[str, Any] | N
 
 def _quota(client: KubernetesClient, namespace: str) -> Mapping[str, Any]:
     return client.get("v1", "ResourceQuota", _QUOTA, namespace) or {}
+
+
+def _gated(pods: Iterable[Mapping[str, Any]]) -> tuple[Mapping[str, int], Sequence[str]]:
+    """Return the GPU units of pods that wait for the queue, by key of the ResourceQuota, and the pods' owners."""
+    units: dict[str, int] = {}
+    owners: dict[str, None] = {}
+    for pod in pods:
+        if all(gate["name"] != _GATE for gate in items_at(pod, "spec", "schedulingGates")):
+            continue
+        for resource, count in gpu_units(pod).items():
+            key = names.quota_key(resource)
+            units[key] = units.get(key, 0) + count
+            owners[_owner(pod)] = None
+    return units, list(owners)
+
+
+def _owner(pod: Mapping[str, Any]) -> str:
+    """Return the kind and name of the object that creates a pod, which is the Deployment for its ReplicaSet."""
+    owner = next(iter(items_at(pod, "metadata", "ownerReferences")), {"kind": "Pod", **pod["metadata"]})
+    revision = mapping_at(pod, "metadata", "labels").get("pod-template-hash")
+    if owner["kind"] == "ReplicaSet" and revision is not None:
+        return f"Deployment {str(owner['name']).removesuffix(f'-{revision}')}"
+    return f"{owner['kind']} {owner['name']}"
 
 
 def _texts(amounts: Mapping[str, Any]) -> Mapping[str, str]:
@@ -187,10 +216,13 @@ def _waiting(
 
 
 def _incomplete(
-    workloads: Sequence[Mapping[str, Any]], started: Mapping[str, str], hard: Mapping[str, Any]
+    workloads: Sequence[Mapping[str, Any]],
+    started: Mapping[str, str],
+    hard: Mapping[str, Any],
+    gated: Mapping[str, int],
 ) -> Iterator[Incomplete]:
     for one in workloads:
-        if why := why_pods_are_missing(one, started, hard):
+        if why := why_pods_are_missing(one, started, hard, gated):
             yield Incomplete(name=_name(one), why=why)
 
 

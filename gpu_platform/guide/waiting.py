@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any, Final
 
 from gpu_platform.base import names
@@ -152,12 +153,17 @@ def _reason(condition: Mapping[str, Any]) -> str:
     return str(condition.get("reason", "")).partition("DueTo")[0]
 
 
-def why_pods_are_missing(workload: Mapping[str, Any], started: Mapping[str, str], hard: Mapping[str, Any]) -> str:
-    """Return why a lost pod of a started workload is not replaced, or "" if the quota does not prevent it.
+def why_pods_are_missing(
+    workload: Mapping[str, Any],
+    started: Mapping[str, str],
+    hard: Mapping[str, Any],
+    gated: Mapping[str, int] = MappingProxyType({}),
+) -> str:
+    """Return why a pod of a started workload is missing, or "" if the quota does not prevent it.
 
     `started` contains the team's usage in Kueue, by key of the ResourceQuota. `hard` contains the limits of the
-    ResourceQuota. A lowered limit does not stop running pods, but the API server refuses pods that would replace
-    lost pods.
+    ResourceQuota. `gated` contains the units of pods that wait for the queue. The ResourceQuota counts these pods,
+    too. A lowered limit does not stop running pods, but the API server refuses pods that would replace lost pods.
     """
     conditions = {str(one["type"]): one for one in items_at(workload, "status", "conditions")}
     if conditions.get("Admitted", {}).get("status") != "True" or "Finished" in conditions:
@@ -165,18 +171,44 @@ def why_pods_are_missing(workload: Mapping[str, Any], started: Mapping[str, str]
     if conditions.get("PodsReady", {}).get("status") != "False":
         return ""
     over = [
-        f"the team uses {amount} {key.removeprefix('requests.')}, but only {hard[key]} are allowed now"
+        f"the team uses {amount} {key.removeprefix('requests.')}"
+        + (f" and its waiting pods hold {gated[key]}" if gated.get(key) else "")
+        + f", but only {hard[key]} are allowed now"
         for key, amount in started.items()
         if key in hard
         and key not in ("requests.cpu", "requests.memory")  # counted separately, for nodes without GPUs
-        and parse_quantity(amount) > parse_quantity(str(hard[key]))
+        and parse_quantity(amount) + gated.get(key, 0) > parse_quantity(str(hard[key]))
     ]
     if not over:
         return ""
+    waiting = any(gated.get(key) for key in started)
+    delete = "waiting pods by fewer replicas of their Deployments" if waiting else "another workload"
     return (
-        f"a missing pod is refused: {', '.join(over)}, including what may be borrowed. Delete another workload, "
+        f"a missing pod is refused: {', '.join(over)}, including what may be borrowed. Delete {delete}, "
         "or delete this one and create it again with fewer pods. Otherwise Kueue puts it back into the queue "
         "(queueing.pods_ready_timeout)"
+    )
+
+
+def why_new_pods_are_refused(
+    used: Mapping[str, Any], hard: Mapping[str, Any], gated: Mapping[str, int], owners: Sequence[str]
+) -> str:
+    """Return why the API server refuses new pods although they could wait, or "" if waiting pods do not cause it.
+
+    `used` and `hard` are the usage and the limits of the ResourceQuota. `owners` are the objects of the pods that
+    wait for the queue.
+    """
+    full = [
+        f"{count} of {hard[key]} {key.removeprefix('requests.')}"
+        for key, count in gated.items()
+        if key in hard and parse_quantity(str(used.get(key, "0"))) >= parse_quantity(str(hard[key]))
+    ]
+    if not full:
+        return ""
+    return (
+        f"Pods that wait for the queue ({', '.join(owners)}) hold {' and '.join(full)} of the ResourceQuota, and "
+        "none is left. The API server refuses new pods, also of started Jobs and of higher priority classes. "
+        "Lower the number of replicas to the pods that can run; Jobs wait without pods."
     )
 
 

@@ -104,3 +104,51 @@ def test_a_guide_with_deactivated_workloads_does_not_say_that_nothing_waits() ->
     assert "it was deactivated" in text
     assert "Nothing waits now." not in text
     assert "Nothing waits now." in guide_to_markdown(*parts, guide_of(), full=True)
+
+
+def gated_pod(number: int) -> dict[str, Any]:
+    """Return a pod of a Deployment that requests one GPU and waits for the queue."""
+    return {
+        "kind": "Pod",
+        "metadata": {
+            "name": f"many-5c7b-{number}",
+            "namespace": "vision",
+            "labels": {"pod-template-hash": "5c7b"},
+            "ownerReferences": [{"kind": "ReplicaSet", "name": "many-5c7b"}],
+        },
+        "spec": {
+            "schedulingGates": [{"name": "kueue.x-k8s.io/admission"}],
+            "containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}}],
+        },
+    }
+
+
+def full_quota(hard: str) -> list[dict[str, Any]]:
+    """Return a team's quota with 16 GPUs in use, and its queue whose started workloads use 16 GPUs."""
+    key = "requests.nvidia.com/gpu"
+    usage = [{"name": "train-1", "resources": [{"name": "nvidia.com/gpu", "total": "16"}]}]
+    return [
+        {"kind": "ClusterQueue", "metadata": {"name": "vision"}, "status": {"flavorsUsage": usage}},
+        {
+            "kind": "ResourceQuota",
+            "metadata": {"name": "gpu-quota"},
+            "spec": {"hard": {key: hard}},
+            "status": {"used": {key: "16"}},
+        },
+        workload("pretrain", Admitted={}, QuotaReserved={}, PodsReady={"status": "False"}),
+    ]
+
+
+def test_waiting_pods_that_use_up_the_quota_are_named_with_the_refused_job() -> None:
+    guide = guide_of(*full_quota("16"), *(gated_pod(number) for number in range(8)))
+    (incomplete,) = guide.incomplete
+    assert incomplete.name == "pretrain"
+    assert "uses 16 nvidia.com/gpu and its waiting pods hold 8, but only 16 are allowed" in incomplete.why
+    assert "Delete waiting pods" in incomplete.why
+    assert guide.refused.startswith("Pods that wait for the queue (Deployment many) hold 8 of 16 nvidia.com/gpu")
+
+
+def test_a_quota_with_room_for_waiting_pods_refuses_nothing() -> None:
+    guide = guide_of(*full_quota("24"), *(gated_pod(number) for number in range(8)))
+    assert (guide.incomplete, guide.refused) == ((), "")
+    assert guide_of(*full_quota("16")).refused == ""
