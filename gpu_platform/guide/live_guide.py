@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpu_platform.base import names
 from gpu_platform.base.quantity import parse_quantity
+from gpu_platform.guide.no_node import takes_pods
 from gpu_platform.guide.waiting import (
     why_it_is_deactivated,
     why_it_waits,
@@ -63,9 +64,9 @@ class LiveGuide:
     """State of a cluster for one team.
 
     `used` contains the used units by ResourceQuota key, and `borrowed` contains how many of them are borrowed.
-    `free` contains the units of ready nodes that no pod uses, by pool and resource. `held` is the stopPolicy of
-    the queue if somebody holds the queue, or else empty. `incomplete` are workloads that lost pods and cannot
-    replace them because of the quota. `refused` states that waiting pods use up the ResourceQuota, or is empty.
+    `free` contains the units that no pod uses on nodes that take pods, by pool and resource. `held` is the
+    stopPolicy of the queue if somebody holds the queue, or else empty. `incomplete` are workloads that lack pods
+    because of the quota. `refused` states that waiting pods use up the ResourceQuota, or is empty.
     """
 
     used: Mapping[str, str]
@@ -172,7 +173,7 @@ def _pools_of_flavors(client: KubernetesClient) -> Mapping[str, str]:
 def _free(nodes: list[dict[str, Any]], used: Mapping[str, Mapping[str, int]]) -> Mapping[str, Mapping[str, int]]:
     free: dict[str, dict[str, int]] = {}
     for node in nodes:
-        if mapping_at(node, "spec").get("unschedulable") or not _ready(node):
+        if not takes_pods(node):
             continue
         units = free.setdefault(node["metadata"]["labels"][names.POOL_LABEL], {})
         for resource, quantity in mapping_at(node, "status", "allocatable").items():
@@ -183,12 +184,6 @@ def _free(nodes: list[dict[str, Any]], used: Mapping[str, Mapping[str, int]]) ->
             if resource in free.get(pool, {}):
                 free[pool][resource] = max(free[pool][resource] - count, 0)
     return free
-
-
-def _ready(node: Mapping[str, Any]) -> bool:
-    return any(
-        one["type"] == "Ready" and one["status"] == "True" for one in items_at(node, "status", "conditions")
-    )
 
 
 def _waiting(

@@ -8,11 +8,49 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 from gpu_platform.base import names
 from gpu_platform.base.quantity import amount_of, amount_text, parse_quantity
 from gpu_platform.live.objects import items_at, mapping_at
+
+_HELD_BACK: Final = frozenset({names.STARTUP_TAINT_KEY, names.READINESS_TAINT_KEY, names.FAILED_TAINT_KEY})
+"""Taints of nodes that have not passed validation."""
+
+
+def takes_pods(node: Mapping[str, Any]) -> bool:
+    """Return whether pods can start on a node now: it is ready, not cordoned, and not held back by validation."""
+    spec = mapping_at(node, "spec")
+    if spec.get("unschedulable") or any(taint["key"] in _HELD_BACK for taint in items_at(spec, "taints")):
+        return False
+    return any(
+        one["type"] == "Ready" and one["status"] == "True" for one in items_at(node, "status", "conditions")
+    )
+
+
+def why_no_node_takes_pods(
+    workload: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]], pools: Iterable[str]
+) -> str:
+    """Return why Kueue finds no node at all for a workload that fits the quota, or "" if the reason is not known.
+
+    Kueue chooses a pool by its quota, and does not try the next pool when the chosen one has no node that takes
+    pods. Source: kubernetes-sigs/kueue#10824; read 2026-11-30.
+    """
+    open_pools = {_labels(node).get(names.POOL_LABEL, "") for node in nodes if takes_pods(node)}
+    named = {
+        str(pool)
+        for pods in items_at(workload, "spec", "podSets")
+        if (pool := mapping_at(pods, "template", "spec", "nodeSelector").get(names.POOL_LABEL)) is not None
+    }
+    known = {*pools}
+    closed = sorted((named or known) - open_pools)
+    if not closed:
+        return ""
+    why = f"no node of pool {' and '.join(closed)} takes pods now (cordoned, held back, not ready or missing)"
+    others = " or ".join(sorted(known & open_pools))
+    if not others:
+        return why
+    return f"{why}, and Kueue does not try another pool by itself: name pool {others} in the node selector"
 
 
 def why_no_node_fits(workload: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]], pools: Iterable[str]) -> str:

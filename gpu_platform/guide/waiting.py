@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from gpu_platform.base import names
 from gpu_platform.base.quantity import amount_of, amount_text, parse_quantity
-from gpu_platform.guide.no_node import why_no_node_fits
+from gpu_platform.guide.no_node import why_no_node_fits, why_no_node_takes_pods
 from gpu_platform.live.objects import items_at, mapping_at
 
 _MISSING: Final = re.compile(r"insufficient unused quota for (\S+) in flavor (\S+), (\S+) more needed")
@@ -27,6 +27,7 @@ _NEVER: Final = re.compile(
     r"current podset request \((\S+)\) > maximum capacity \((\S+)\)"
 )
 _UNKNOWN: Final = re.compile(r"resource (\S+) unavailable in ClusterQueue")
+_NO_NODE: Final = "no topology domains at level"  # with topology-aware scheduling
 _TAINT: Final = re.compile(r"untolerated taint \{(\S+) [^}]*\} in flavor")
 _POD_SHAPE: Final = (
     "nodeSelector",
@@ -68,6 +69,8 @@ def why_it_waits(
     message = str(conditions.get("QuotaReserved", {}).get("message", "Kueue has not processed it yet"))
     no_node = _unknown(message) or why_no_node_fits(workload, nodes, pools.values())
     why = f"can never start: {no_node}" if no_node else _shortage(message, workload, pools)
+    if _NO_NODE in message:
+        why = why_no_node_takes_pods(workload, nodes, pools.values()) or why
     if queue is not None and (forbidden := _not_taken_back(message, workload, queue, pools)):
         why = f"{why}; {forbidden}"
     stopped = [conditions[one] for one in ("Preempted", "Evicted") if one in conditions]

@@ -135,6 +135,43 @@ def test_a_pool_without_nodes_may_get_some_that_fit() -> None:
         assert why_it_waits(found, POOLS, nodes=only_lab).startswith("needs 1 more")
 
 
+def live_node(pool: str, ready: str = "True", **spec: Any) -> dict[str, Any]:
+    found = {**node(pool, "nvidia.com/gpu", "8"), "spec": spec}
+    found["status"]["conditions"] = [{"type": "Ready", "status": ready}]
+    return found
+
+
+HELD_BACK = [{"key": "status-taint.cluster-autoscaler.kubernetes.io/gpu-failed", "effect": "NoSchedule"}]
+
+
+@pytest.mark.parametrize(
+    "closed",
+    [
+        live_node("train", unschedulable=True),
+        live_node("train", taints=HELD_BACK),
+        live_node("train", ready="False"),
+    ],
+    ids=["cordoned", "held back", "not ready"],
+)
+def test_a_pool_without_a_node_for_pods_is_named_with_the_other_pool(closed: dict[str, Any]) -> None:
+    found = workload("no topology domains at level: kubernetes.io/hostname")
+    found["spec"] = pod_sets({"nvidia.com/gpu": "8"})
+    why = why_it_waits(found, POOLS, nodes=[closed, live_node("serve")])
+    assert why.startswith("no node of pool train takes pods now")
+    assert why.endswith("name pool serve in the node selector")
+
+
+def test_a_workload_that_names_a_closed_pool_or_finds_none_is_explained() -> None:
+    found = workload("no topology domains at level: kubernetes.io/hostname")
+    closed, other = live_node("train", unschedulable=True), live_node("serve", unschedulable=True)
+    found["spec"] = pod_sets({"nvidia.com/gpu": "8"}, {POOL_LABEL: "train"})
+    assert why_it_waits(found, POOLS, nodes=[closed, live_node("serve")]).startswith("no node of pool train takes")
+    found["spec"] = pod_sets({"nvidia.com/gpu": "8"})
+    why = why_it_waits(found, POOLS, nodes=[closed, other])
+    assert why == ("no node of pool serve and train takes pods now (cordoned, held back, not ready or missing)")
+    assert "no topology domains" in why_it_waits(found, POOLS, nodes=[live_node("train"), live_node("serve")])
+
+
 def test_a_resource_without_a_quota_is_reported_as_the_reason() -> None:
     found = workload("resource networking.gke.io.networks/vpc1 unavailable in ClusterQueue")
     found["spec"] = pod_sets({"networking.gke.io.networks/vpc1": "1"})
