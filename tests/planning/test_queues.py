@@ -195,6 +195,11 @@ def test_kueue_manages_the_namespaces_of_teams_alone(queues: Any) -> None:
     assert (config["managedJobsNamespaceSelector"], config["manageJobsWithoutQueueName"]) == (selector, True)
 
 
+def test_fair_sharing_uses_only_the_strategy_that_compares_final_shares(queues: Any) -> None:
+    strategies = queues(pool()).kueue.config["fairSharing"]["preemptionStrategies"]
+    assert strategies == ["LessThanOrEqualToFinalShare"]
+
+
 def test_without_fair_sharing_and_with_a_shorter_timeout_kueue_is_configured_so(queues: Any) -> None:
     config = queues(pool(), queueing={"fair_sharing": False, "pods_ready_timeout": "90m"}).kueue.config
     assert "fairSharing" not in config

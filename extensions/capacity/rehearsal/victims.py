@@ -1,10 +1,10 @@
 """Searches for the jobs that Kueue would preempt so that a waiting job can start.
 
-The code follows kubernetes-sigs/kueue v0.19.2: pkg/scheduler/preemption/preemption.go (fairPreemptions with both
-strategies, classicalPreemptions, fillBackWorkloads), fairsharing/ordering.go, classical/candidate_generator.go,
-classical/hierarchical_preemption.go and common/ordering.go. It covers cohorts without parents and without
-borrowWithinCohort, which no plan sets. FairSharingPreemptWithinNominal is on by default. Source read on
-2026-11-23.
+The code follows kubernetes-sigs/kueue v0.19.2: pkg/scheduler/preemption/preemption.go (fairPreemptions with the
+strategy LessThanOrEqualToFinalShare, classicalPreemptions, fillBackWorkloads), fairsharing/ordering.go,
+classical/candidate_generator.go, classical/hierarchical_preemption.go and common/ordering.go. It covers cohorts
+without parents and without borrowWithinCohort, which no plan sets. FairSharingPreemptWithinNominal is on by
+default. Source read on 2026-11-23.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Victims:
         within = not queue.borrows(wanted.needed)
         share = queue.share_or_zero()
         queue.add(wanted.cells, -1)
-        # Both strategies require the other queue's share to be at least this queue's new share.
+        # The strategy requires that the other queue's share is at least the new share of this queue.
         return within or any(share <= one.share_or_zero() for one in others)
 
     def _candidates(self, wanted: Wanted, queue: Queue) -> Iterator[Job]:
@@ -113,15 +113,14 @@ class Victims:
         lists = {one: list(self._candidates(wanted, one)) for one in queue.cohort.members}
         search = _Search(self, wanted)
         queue.add(wanted.cells)
-        found = self._first_strategy(wanted, search, lists)
+        found = self._fair_strategy(wanted, search, lists)
         queue.add(wanted.cells, -1)
         if found:
             search.fill_back(borrow=True)
         return search.end(found=found)
 
-    def _first_strategy(self, wanted: Wanted, search: _Search, lists: dict[Queue, list[Job]]) -> bool:
+    def _fair_strategy(self, wanted: Wanted, search: _Search, lists: dict[Queue, list[Job]]) -> bool:
         queue = wanted.queue
-        retry: dict[Queue, list[Job]] = {one: [] for one in lists}
         within = not queue.borrows(wanted.needed)
         pruned: set[Queue] = set()
         at = dict.fromkeys(lists, 0)
@@ -134,7 +133,6 @@ class Victims:
                 continue
             new, old = queue.share_or_zero(), target.share_or_zero()
             if new[0] and not old[0]:
-                retry[target] += lists[target][at[target] :]
                 at[target] = len(lists[target])
                 continue
             while at[target] < len(lists[target]):
@@ -149,19 +147,6 @@ class Victims:
                     if search.fits_with_request_added():
                         return True
                     break
-                retry[target].append(job)
-        return self._second_strategy(queue, search, retry)
-
-    def _second_strategy(self, queue: Queue, search: _Search, lists: dict[Queue, list[Job]]) -> bool:
-        pruned: set[Queue] = set()
-        at = dict.fromkeys(lists, 0)
-        while (target := _next_target(queue, lists, at, pruned)) is not None:
-            if queue.share_or_zero() < target.share_or_zero():
-                search.remove(lists[target][0], target)
-                if search.fits_with_request_added():
-                    return True
-            at[target] += 1
-            pruned.add(target)
         return False
 
     # -- without fair sharing -----------------------------------------------------------------------------

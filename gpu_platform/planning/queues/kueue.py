@@ -2,7 +2,9 @@
 
 Sources: kubernetes-sigs/kueue v0.19.2, apis/config/v1beta2/configuration_types.go, charts/kueue/values.yaml and
 templates/webhook/manifests.yaml; read 2026-11-23. For failed requests for nodes: syncCheckStates of
-pkg/controller/admissionchecks/provisioning/controller.go, and kubernetes-sigs/kueue#5129; read 2026-11-30.
+pkg/controller/admissionchecks/provisioning/controller.go, and kubernetes-sigs/kueue#5129. For the strategy of fair
+sharing: kubernetes-sigs/kueue#14543, and pkg/scheduler/preemption/preemption.go (fairPreemptions and
+fillBackWorkloads). Read 2026-11-30.
 """
 
 from __future__ import annotations
@@ -47,6 +49,9 @@ _WITH_TRAINER: Final = (
 )
 # Number of replicas. With two, webhooks for team namespaces still respond while one replica restarts.
 _REPLICAS: Final = 2
+# Kueue's default adds LessThanInitialShare. With both, workloads of teams that borrow can stop each other without
+# end: Kueue stops them as if a lower class of the waiting workload's team made room too, and then keeps that one.
+_FAIR_STRATEGIES: Final = ("LessThanOrEqualToFinalShare",)
 _RETRY_SECONDS: Final = 60
 _MOST_RETRY_SECONDS: Final = 3600
 # A workload waits until it starts: a deactivated workload would never return. waitForPodsReady has no limit unless
@@ -120,9 +125,7 @@ def _config(queueing: Queueing, cloud: Cloud, available: Available) -> Mapping[s
         "resources": _resources(cloud, available),
     }
     if queueing.fair_sharing:
-        config["fairSharing"] = {
-            "preemptionStrategies": ["LessThanOrEqualToFinalShare", "LessThanInitialShare"],
-        }
+        config["fairSharing"] = {"preemptionStrategies": list(_FAIR_STRATEGIES)}
     return config
 
 

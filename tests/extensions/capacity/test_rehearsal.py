@@ -78,6 +78,25 @@ def test_a_team_takes_its_quota_back_and_the_stopped_job_starts_over() -> None:
     assert [one.preemptions for one in rehearse(platform(), trace).jobs] == [0, 1, 0]
 
 
+def borrowing() -> Platform:
+    """Return a platform with two nodes and two teams. Each team has a quota of 4 GPUs and may borrow 8 more."""
+    amounts = {GPU: 8, "cpu": 80_000, "memory": 800}
+    quarter = {
+        name: QuotaLimits(nominal=amount // 2, borrow=amount, lend=amount // 2) for name, amount in amounts.items()
+    }
+    found = platform(topology=False)
+    queues = tuple(replace(one, flavors={"train": quarter}) for one in found.queues)
+    return replace(found, queues=queues, cohorts={"all": {"train": amounts}})
+
+
+def test_a_borrowed_job_is_stopped_only_if_its_team_keeps_as_much_as_the_other() -> None:
+    large, claims = job("large", "a", 0, 100, 6, pods=2), job("claims", "b", 10, 50, 4, pods=2)
+    assert ends(borrowing(), large, claims) == {"large": 100, "claims": 150}
+    halves = [job(name, "a", at, 100, 6) for at, name in enumerate(("first", "second"))]
+    small = job("small", "b", 10, 50, 6)
+    assert ends(borrowing(), *halves, small) == {"first": 100, "second": 160, "small": 60}
+
+
 def test_a_higher_priority_stops_a_lower_one_of_the_same_team() -> None:
     trace = (job("low", "a", 0, 100, 8, pods=2), job("high", "a", 40, 10, 8, pods=2, priority=5))
     assert ends(platform(), *trace) == {"low": 150, "high": 50}
