@@ -192,7 +192,9 @@ class Upgrade(SpecModel):
     which are not upgraded.
     """
     max_unavailable: int | None = Field(default=None, ge=0, le=100)
-    """Number of nodes that may be unavailable at the same time. The default is 1 if `max_surge` is 0."""
+    """Number of nodes that may be unavailable at the same time. The default is 1 if `max_surge` is 0. EKS requires
+    a number from 1 to `count.max`.
+    """
 
 
 class Karpenter(SpecModel):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from gpu_platform.base import names
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.eks.alternatives import check_alternatives, machines_of
 from gpu_platform.planning.clouds.eks.blocks import plan_blocks, windows_of
@@ -135,9 +136,20 @@ def _check_key(key: str, here: Problems) -> None:
 
 
 def _check_upgrade(pool: Pool, problems: Problems) -> None:
-    if pool.upgrade.max_unavailable == 0:
-        problems.at("upgrade").at("max_unavailable").add(
-            "0", "1 or more: EKS replaces that many nodes at a time", "write max_unavailable: 1"
+    """Record a problem for a number of unavailable nodes that EKS refuses.
+
+    Source: EKS API, CreateNodegroup and UpdateNodegroupConfig: "max-unavailable must be within the range 1 and max
+    size of the node group" (terraform-provider-aws#26535, #26551); read 2026-11-30.
+    """
+    count, most = pool.upgrade.max_unavailable, pool.count.maximum
+    here = problems.at("upgrade").at("max_unavailable")
+    if count == 0:
+        here.add("0", "1 or more: EKS replaces that many nodes at a time", "write max_unavailable: 1")
+    elif count is not None and 0 < most < count:
+        here.add(
+            f"{count} with at most {counted(most, 'node')}",
+            f"1 to {most}: EKS refuses more than the maximum size of a node group",
+            f"write max_unavailable: {most}",
         )
 
 
