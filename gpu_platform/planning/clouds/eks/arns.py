@@ -7,6 +7,9 @@ from typing import Final
 from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.cluster import EksCluster
 
+_IDENTITY_CENTER_NAMES: Final = "AWSReservedSSO_"
+_IDENTITY_CENTER_PATH: Final = "/aws-reserved/sso.amazonaws.com/"
+"""Path of the roles of IAM Identity Center. The home region follows it, unless this is us-east-1."""
 _COMMERCIAL: Final = "aws"
 _GOVCLOUD: Final = "aws-us-gov"
 # AWS partitions by region name prefix. All other regions are commercial (botocore 1.44.5, partitions.json; read
@@ -117,7 +120,31 @@ def is_reserved_role(arn: str) -> bool:
     sets in resource policies, Amazon EKS, and AWS KMS"; AWSSSOServiceRolePolicy; IAM user guide, "Update a role
     trust policy"; read 2026-11-29.
     """
-    return ":role/aws-reserved/" in arn or ":role/aws-service-role/" in arn
+    return ":role/aws-reserved/" in arn or ":role/aws-service-role/" in arn or _is_of_identity_center(arn)
+
+
+def _is_of_identity_center(arn: str) -> bool:
+    """Return whether the name of a role is a name of IAM Identity Center. People often copy the name without its
+    path, because the ConfigMap aws-auth and the ARN of a session contain no path.
+    """
+    return ":role/" in arn and arn.rpartition("/")[2].startswith(_IDENTITY_CENTER_NAMES)
+
+
+def check_principal(arn: str, problems: Problems) -> None:
+    """Record a problem for a role of IAM Identity Center without its path. EKS creates no access entry for it.
+
+    `problems` points at the ARN's field. Source: EKS API, CreateAccessEntry: "The specified principalArn is
+    invalid: invalid principal" (terraform-aws-modules/terraform-aws-eks#2969); IAM Identity Center user guide,
+    "Referencing permission sets in resource policies, Amazon EKS, and AWS KMS"; read 2026-11-30.
+    """
+    if _is_of_identity_center(arn) and f":role{_IDENTITY_CENTER_PATH}" not in arn:
+        name = arn.rpartition("/")[2]
+        problems.add(
+            f"{arn!r}",
+            f"an ARN with {_IDENTITY_CENTER_PATH}, the path of roles of IAM Identity Center: EKS refuses the role "
+            "without it",
+            f"write the output of: aws iam get-role --role-name {name} --query Role.Arn --output text",
+        )
 
 
 _OWN_ROLE: Final = "create a role with the required permissions and trust policy, and write its ARN"

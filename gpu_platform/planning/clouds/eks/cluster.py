@@ -18,6 +18,7 @@ from gpu_platform.planning.clouds.eks.arns import (
     check_account,
     check_assumable,
     check_key,
+    check_principal,
     check_region_supported,
     partition_of,
 )
@@ -138,6 +139,7 @@ def _check_create(cluster: EksCluster, create: CreateEks, problems: Problems) ->
     check_system_pool(cluster, create.system, here.at("system"))
     for index, admin in enumerate(create.admins):
         check_account(admin, cluster, here.at("admins").at(f"[{index}]"))
+        check_principal(admin, here.at("admins").at(f"[{index}]"))
     if cluster.assume_role is not None and cluster.assume_role not in create.admins:
         here.at("admins").add(
             f"no {cluster.assume_role}, which `up` assumes",

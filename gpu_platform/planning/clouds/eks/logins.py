@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from gpu_platform.planning.clouds.eks.access import AccessPlan, LoginPlan, OidcPlan
-from gpu_platform.planning.clouds.eks.arns import check_account, is_reserved_role, partition_of
+from gpu_platform.planning.clouds.eks.arns import check_account, check_principal, is_reserved_role, partition_of
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.cluster import EksCluster
@@ -40,6 +40,7 @@ def check_logins(cluster: EksCluster, problems: Problems) -> None:
             )
         taken[login.principal] = f"logins[{index}]"
         check_account(login.principal, cluster, here)
+        check_principal(login.principal, here)
 
 
 def _local(principal: str) -> str:

@@ -146,6 +146,35 @@ def test_a_role_of_identity_center_is_a_login_and_an_admin() -> None:
     assert plan(created({"admins": [SSO]})).cluster.name == "ml"
 
 
+SSO_NAME = "AWSReservedSSO_ml_0123456789abcdef"
+SSO_WITHOUT_PATH = f"arn:aws:iam::123456789012:role/{SSO_NAME}"
+
+
+@pytest.mark.parametrize(
+    ("place", "cluster"),
+    [
+        ("cluster.create.admins[0]", created({"admins": [SSO_WITHOUT_PATH]})),
+        ("cluster.logins[0].principal", created(logins=[login(SSO_WITHOUT_PATH)])),
+        ("cluster.logins[0].principal", eks(logins=[login(SSO_WITHOUT_PATH)])),
+    ],
+)
+def test_a_role_of_identity_center_without_its_path_is_refused(place: str, cluster: dict[str, Any]) -> None:
+    found = problems(cluster, SERVE)
+    assert list(found) == [place]
+    assert "an ARN with /aws-reserved/sso.amazonaws.com/" in found[place]
+    assert f"aws iam get-role --role-name {SSO_NAME} --query Role.Arn" in found[place]
+
+
+def test_a_role_of_identity_center_in_us_east_1_has_no_region_in_its_path() -> None:
+    role = f"arn:aws:iam::123456789012:role/aws-reserved/sso.amazonaws.com/{SSO_NAME}"
+    assert plan(created({"admins": [role]})).cluster.name == "ml"
+
+
+@pytest.mark.parametrize("role", [SSO, SSO_WITHOUT_PATH])
+def test_no_node_assumes_a_role_of_identity_center(role: str) -> None:
+    assert "your own role" in problems(created(iam={"node_role": role}))["cluster.iam.node_role"]
+
+
 @pytest.mark.parametrize(
     ("field", "cluster"),
     [
