@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -315,6 +316,29 @@ def test_a_self_managed_vpc_cni_is_warned_about_network_policies(
     finding = by_title(ask(account, existing_cluster(account)), "add-on vpc-cni of ml")
     assert (finding.severity, finding.found) == ("warns", "not installed as an EKS add-on")
     assert "NetworkPolicies of teams" in finding.why
+
+
+AGENT = "eks-node-monitoring-agent"
+
+
+def test_an_existing_cluster_without_the_monitoring_agent_gets_its_command(account: AwsAccount) -> None:
+    del account.addons[AGENT]
+    plan = existing_cluster(account)
+    finding = by_title(ask(account, plan), f"add-on {AGENT} of ml")
+    assert finding.severity == "warns"
+    assert "detects no broken GPUs" in finding.why
+    options = json.loads(finding.fix.partition("--configuration-values ")[2].strip("'"))
+    account.addons[AGENT] = {"configurationValues": json.dumps(options)}
+    findings = ask(account, plan)
+    assert by_title(findings, f"add-on {AGENT} of ml").severity == "fine"
+    assert "GPU monitoring on ml" not in [one.looked_at for one in findings]
+
+
+def test_a_monitoring_agent_that_gpu_nodes_repel_is_reported(account: AwsAccount) -> None:
+    account.addons[AGENT] = {"configurationValues": '{"nodeAgent": {"monitors": {}}}'}
+    finding = by_title(ask(account, existing_cluster(account)), "GPU monitoring on ml")
+    assert finding.severity == "warns"
+    assert '"nodeAgent": {"monitors": {}}, "dcgmAgent": {"tolerations": [{"operator": "Exists"}]' in finding.fix
 
 
 def own_network(account: AwsAccount, *zones: str) -> dict[str, Any]:

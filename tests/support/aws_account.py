@@ -31,6 +31,7 @@ _SERVICES = ("ec2", "efs", "eks", "fsx", "iam", "kms", "logs")
 _KEYS = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
 
 _POLICIES = '{"enableNetworkPolicy": "true"}'
+_TOLERATIONS = '{"dcgmAgent": {"tolerations": [{"operator": "Exists"}]}}'
 
 Recorded = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
@@ -47,7 +48,10 @@ class AwsAccount:
         self.reservations: list[dict[str, Any]] = []
         self.products: list[Mapping[str, Any]] = []
         """Products of the price list."""
-        self.addons: dict[str, Mapping[str, Any]] = {"vpc-cni": {"configurationValues": _POLICIES}}
+        self.addons: dict[str, Mapping[str, Any]] = {
+            "vpc-cni": {"configurationValues": _POLICIES},
+            "eks-node-monitoring-agent": {"configurationValues": _TOLERATIONS},
+        }
         """Add-ons of every cluster by name, with what differs from a version alone."""
         self._recorded: Mapping[str, Recorded] = {
             "DescribeAddon": self._addon,

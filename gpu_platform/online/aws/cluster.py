@@ -16,11 +16,14 @@ from gpu_platform.planning.clouds.eks.existing_cluster import (
     VPC_CNI,
     AddonFacts,
     ExistingEksFacts,
+    addon_options,
     check_looked_up,
+    monitoring_warning,
     network_policy_warning,
     required_addons,
 )
 from gpu_platform.planning.clouds.eks.limits import LEAST_ZONES
+from gpu_platform.planning.clouds.eks.node_monitoring import MONITORING_AGENT
 from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.zones import is_local_zone
 from gpu_platform.planning.plan import EnvironmentPlan
@@ -135,8 +138,11 @@ def compare_existing_cluster(
             why="" if addon is not None else why,
             fix=""
             if addon is not None
-            else f"aws eks create-addon --cluster-name {plan.name} --addon-name {name}",
+            else f"aws eks create-addon --cluster-name {plan.name} --addon-name {name}{addon_options(name)}",
         )
+    agent = addons.get(MONITORING_AGENT)
+    if agent is not None and (untolerated := monitoring_warning(agent, plan)) is not None:
+        yield problem_finding(f"GPU monitoring on {plan.name}", untolerated, "warns")
     if (warning := network_policy_warning(facts, plan)) is not None:
         yield problem_finding(f"NetworkPolicies on {plan.name}", warning, "warns")
 

@@ -1,9 +1,9 @@
 """Plan the EKS add-ons of a new cluster, and an IAM role for each add-on that needs one.
 
-Sources: EKS user guide, IAM roles for add-ons, EKS Pod Identity, node health; aws/eks-node-monitoring-agent v1.6.6
-(chart, configuration schema); read 2026-11-21. aws/amazon-vpc-cni-k8s, README and docs/prefix-and-ip-target.md;
-read 2026-11-23; charts/aws-vpc-cni there (values.yaml, templates/eniconfig.yaml), whose values are the add-on's
-configuration; EKS user guide, "Customize the secondary network interface in Amazon EKS nodes"; read 2026-11-25.
+Sources: EKS user guide, IAM roles for add-ons, EKS Pod Identity; read 2026-11-21. aws/amazon-vpc-cni-k8s, README
+and docs/prefix-and-ip-target.md; read 2026-11-23; charts/aws-vpc-cni there (values.yaml,
+templates/eniconfig.yaml), whose values are the add-on's configuration; EKS user guide, "Customize the secondary
+network interface in Amazon EKS nodes"; read 2026-11-25.
 """
 
 from __future__ import annotations
@@ -12,33 +12,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpu_platform.base import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.catalog.iam_policies import iam_statements
 from gpu_platform.planning.clouds.eks.cluster_plan import Addon
-
-# By default the DaemonSet that detects broken GPUs has no tolerations.
-# It must not run on MIG nodes.
-# The MIG mode of a GPU cannot be changed while a process uses the GPU, and the MIG manager does not stop this
-# DaemonSet.
-_DCGM_AGENT: Mapping[str, Any] = {
-    "tolerations": [{"operator": "Exists"}],
-    "affinity": {
-        "nodeAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": {
-                "nodeSelectorTerms": [
-                    {
-                        "matchExpressions": [
-                            {"key": names.GPU_PRESENT_LABEL, "operator": "In", "values": ["true"]},
-                            {"key": names.SHARING_LABEL, "operator": "NotIn", "values": ["mig"]},
-                            {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
-                        ]
-                    }
-                ]
-            }
-        }
-    },
-}
+from gpu_platform.planning.clouds.eks.node_monitoring import AGENT_CONFIGURATION, MONITORING_AGENT
 
 # With prefix delegation, an interface takes prefixes of 16 addresses instead of single addresses.
 # On p5.48xlarge the EFA-only interface takes one of the two interfaces of network card 0.
@@ -113,11 +90,11 @@ def plan_addons(
             managed_policies=policy("AmazonEBSCSIDriverPolicyV2"),
             statements=iam_statements("volume-keys", {"keys": volume_keys}),
         ),
-        # Node repair replaces nodes that this agent reports as broken. The agent also checks GPUs.
+        # Node repair replaces nodes that this agent reports as broken.
         Addon(
-            name="eks-node-monitoring-agent",
-            version=pinned("eks-node-monitoring-agent"),
-            configuration={"dcgmAgent": _DCGM_AGENT},
+            name=MONITORING_AGENT,
+            version=pinned(MONITORING_AGENT),
+            configuration=AGENT_CONFIGURATION,
             before_nodes=False,
         ),
     )

@@ -30,6 +30,7 @@ from gpu_platform.planning.clouds.eks.images import PinnedImage
 from gpu_platform.planning.clouds.eks.karpenter_controller import disk_keys, karpenter_controller
 from gpu_platform.planning.clouds.eks.kubernetes import addon_kubernetes, explain_support, planned_kubernetes
 from gpu_platform.planning.clouds.eks.logins import check_logins, plan_access
+from gpu_platform.planning.clouds.eks.node_monitoring import why_unread
 from gpu_platform.planning.clouds.eks.parts import check_parts, explain_parts, plan_parts
 from gpu_platform.planning.clouds.eks.placement import zones_of
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
@@ -302,6 +303,7 @@ def plan_eks_cluster(
         karpenter_keys=disk_keys(of_karpenter),
         other_keys=_other_keys(cluster.create, storage_keys),
         group_sizes=_group_sizes(clouds, created.value),
+        gpu_repair_pools=_gpu_repair_pools(pools, catalog),
         minimum_vpc_cni=_minimum_vpc_cni(catalog) if efa and created.value is None else None,
         tags=tags,
         company_tags=dict(cluster.tags),
@@ -327,6 +329,19 @@ def _group_sizes(
     managed = [pool for pool in pools if isinstance(pool, EksPoolPlan)]
     system = (create.system_pool.max_size,) if create is not None else ()
     return (*system, *(pool.max_size for pool in managed for _ in pool.node_groups))
+
+
+def _gpu_repair_pools(pools: Sequence[PoolPlan], catalog: Catalog) -> tuple[str, ...]:
+    """Return the managed GPU pools with node repair whose GPUs the node monitoring agent reads."""
+    managed = [(pool.name, pool.cloud) for pool in pools if isinstance(pool.cloud, EksPoolPlan)]
+    machines = catalog.machine_types
+    return tuple(
+        name
+        for name, cloud in managed
+        if cloud.node_repair
+        and machines[cloud.instance_type].has_gpus
+        and why_unread(cloud.labels, machines[cloud.instance_type].arch) is None
+    )
 
 
 def _group_keys(pools: Sequence[EksPoolPlan | KarpenterPoolPlan], create: CreateEks | None) -> tuple[str, ...]:

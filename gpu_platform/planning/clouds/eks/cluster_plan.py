@@ -343,6 +343,8 @@ class EksClusterPlan:
     """Customer-managed keys that encrypt Secrets and volumes."""
     group_sizes: tuple[int, ...] = ()
     """Maximum number of nodes of each managed node group, including the group of system nodes."""
+    gpu_repair_pools: tuple[str, ...] = ()
+    """Managed pools whose nodes EKS repairs if the node monitoring agent reports a broken GPU."""
     minimum_vpc_cni: str | None
     """Minimum VPC CNI version that the pools need on an existing cluster, or None if no minimum is known."""
     tags: Mapping[str, str]

@@ -16,6 +16,7 @@ from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.identities import AGENT
 from gpu_platform.planning.clouds.eks.images import check_pinned_image
 from gpu_platform.planning.clouds.eks.network import DRANET_KUBERNETES
+from gpu_platform.planning.clouds.eks.node_monitoring import AGENT_CONFIGURATION, MONITORING_AGENT
 from gpu_platform.planning.kubernetes_versions import minor, operator_fix
 from gpu_platform.planning.problems import Problems
 
@@ -72,7 +73,17 @@ def required_addons(plan: EksClusterPlan) -> Mapping[str, str]:
         needs.append(f"pods of {', '.join(plan.identities)} have no identity without this add-on")
     if needs:
         wanted[AGENT] = "; ".join(needs)
+    if plan.gpu_repair_pools:
+        wanted[MONITORING_AGENT] = (
+            f"EKS detects no broken GPUs of {', '.join(plan.gpu_repair_pools)} without this add-on, and repairs "
+            "only nodes that are not ready"
+        )
     return wanted
+
+
+def addon_options(name: str) -> str:
+    """Return the options of `aws eks create-addon` that configure a required add-on, or an empty text."""
+    return f" --configuration-values '{json.dumps(AGENT_CONFIGURATION)}'" if name == MONITORING_AGENT else ""
 
 
 def check_looked_up(found: ExistingEksFacts, plan: EksClusterPlan) -> list[Problem]:
@@ -135,6 +146,27 @@ def network_policy_warning(found: ExistingEksFacts, plan: EksClusterPlan) -> Pro
         "each other and every address, regardless of `egress` and the isolation of the teams",
         f"aws eks update-addon --cluster-name {plan.name} --addon-name {VPC_CNI} --resolve-conflicts PRESERVE "
         f"--configuration-values '{values}'",
+    )
+    return problems.found[0]
+
+
+def monitoring_warning(found: AddonFacts, plan: EksClusterPlan) -> Problem | None:
+    """Return a warning if `dcgm-server` of the node monitoring agent does not run on the GPU nodes of the plan,
+    because it does not tolerate their taints. The add-on tolerates no taint by default.
+    """
+    configuration = _mapping(found.configuration)
+    configured = configuration.get("dcgmAgent")
+    if isinstance(configured, Mapping) and cast("Mapping[str, Any]", configured).get("tolerations"):
+        return None
+    values = json.dumps({**configuration, **AGENT_CONFIGURATION})
+    problems = Problems("cluster")
+    problems.at("name").add(
+        f"the add-on {MONITORING_AGENT} of {plan.name} without dcgmAgent.tolerations",
+        f"tolerations for the taints of {', '.join(plan.gpu_repair_pools)}: without dcgm-server, "
+        "AcceleratedHardwareReady of these nodes is False with the reason DCGMError, and EKS detects no broken "
+        "GPUs",
+        f"aws eks update-addon --cluster-name {plan.name} --addon-name {MONITORING_AGENT} "
+        f"--resolve-conflicts PRESERVE --configuration-values '{values}'",
     )
     return problems.found[0]
 

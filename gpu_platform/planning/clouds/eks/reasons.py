@@ -10,6 +10,7 @@ from gpu_platform.planning.clouds.eks.blocks import DRAIN_BEFORE_END, BlockPlan,
 from gpu_platform.planning.clouds.eks.cluster_autoscaler import ACCELERATOR_LABEL, fixed_because
 from gpu_platform.planning.clouds.eks.disks import disk_key
 from gpu_platform.planning.clouds.eks.disruption import DISRUPTION
+from gpu_platform.planning.clouds.eks.node_monitoring import MONITORING_AGENT, why_unread
 from gpu_platform.planning.clouds.eks.placement import known_zones
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.planning.clouds.windows import utc_text
@@ -38,7 +39,7 @@ def reasons(pool: Pool, machine: MachineType, plan: EksPoolPlan, cluster: EksClu
             "pods get IAM roles through EKS Pod Identity and must not use the role of the node",
         ),
         *disk_key(pool, "AWSServiceRoleForAutoScaling"),
-        _repair(pool, machine, plan),
+        _repair(pool, machine, plan, cluster),
         ("size", *_size(pool, plan, cluster)),
         *_rebalanced(pool, plan, cluster),
         *_growing_block(plan),
@@ -287,14 +288,27 @@ def _local_nvme(pool: Pool, machine: MachineType) -> Iterator[_Line]:
         )
 
 
-def _repair(pool: Pool, machine: MachineType, plan: EksPoolPlan) -> _Line:
-    if pool.repair is not None:
-        why = "the stack file sets it"
-    elif plan.node_repair:
-        why = "EKS reboots or replaces " + ("nodes with broken GPUs" if machine.has_gpus else "unhealthy nodes")
-    else:
+def _repair(pool: Pool, machine: MachineType, plan: EksPoolPlan, cluster: EksCluster) -> _Line:
+    if not plan.node_repair:
         why = "a capacity block has no spare instance: a replacement would wait for the host that was released"
-    return "repair", "on" if plan.node_repair else "off", why
+        return "repair", "off", why if pool.repair is None else "the stack file sets it"
+    replaced = f"EKS reboots or replaces {_replaced_nodes(machine, plan, cluster)}"
+    return "repair", "on", replaced if pool.repair is None else f"the stack file sets it; {replaced}"
+
+
+def _replaced_nodes(machine: MachineType, plan: EksPoolPlan, cluster: EksCluster) -> str:
+    """Return which nodes EKS repairs, as the rest of a sentence."""
+    if not machine.has_gpus:
+        return "unhealthy nodes"
+    unread = why_unread(plan.labels, machine.arch)
+    if unread is not None:
+        return f"unhealthy nodes, but detects no broken GPUs: {unread}; `validate` reports them"
+    if cluster.create is None:
+        return (
+            f"nodes with broken GPUs if the cluster has the add-on {MONITORING_AGENT} and its dcgm-server "
+            "tolerates the pool's taints; otherwise only nodes that are not ready"
+        )
+    return "nodes with broken GPUs"
 
 
 def _why_update(plan: EksPoolPlan) -> str:

@@ -209,6 +209,35 @@ def test_eks_8_node_repair_is_on_where_a_replacement_can_come(said: dict[str, An
     assert node_group(**said).node_repair == repaired
 
 
+@pytest.mark.parametrize(
+    ("said", "stated"),
+    [
+        ({}, "EKS reboots or replaces nodes with broken GPUs"),
+        (
+            {
+                "machine_type": "p4de.24xlarge",
+                "sharing": {"mode": "mig", "layout": {"1g.10gb": 7}},
+                "repair": True,
+            },
+            "detects no broken GPUs: its monitoring agent does not read GPUs of MIG nodes",
+        ),
+        (
+            {"machine_type": "g5g.8xlarge", "workload": "inference"},
+            "detects no broken GPUs: its monitoring agent does not read GPUs on arm64",
+        ),
+    ],
+)
+def test_a_decision_states_whether_eks_detects_broken_gpus(said: dict[str, Any], stated: str) -> None:
+    _, decisions = plan_and_decisions(eks(create={"admins": ("arn:aws:iam::123456789012:role/admin",)}), **said)
+    assert decisions["repair"].chosen == "on"
+    assert stated in decisions["repair"].why
+
+
+def test_an_existing_cluster_detects_broken_gpus_only_with_the_agent() -> None:
+    _, decisions = plan_and_decisions()
+    assert "if the cluster has the add-on eks-node-monitoring-agent" in decisions["repair"].why
+
+
 def test_a_decision_states_why_spot_training_is_not_placed() -> None:
     _, decisions = plan_and_decisions(**TWO, capacity={"type": "spot"})
     assert "spot" in decisions["placement"].why
