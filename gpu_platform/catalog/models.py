@@ -163,6 +163,15 @@ class MachineType(Fact):
         ge=2,
         description="number of IPv4 addresses of each network interface on EC2, or None on other clouds",
     )
+    ebs_volumes: int | None = Field(
+        default=None,
+        ge=1,
+        description="number of EBS volumes that EC2 can attach, or None on other clouds and if it is not known",
+    )
+    ebs_limit: Literal["dedicated", "shared"] = Field(
+        default="dedicated",
+        description="shared if network interfaces after the first also count towards ebs_volumes",
+    )
     local_nvme_gb: int = 0
     local_disk_gb: int | None = Field(
         default=None,

@@ -24,6 +24,7 @@ from gpu_platform.planning.clouds.gke.properties import pool_properties as gke_p
 from gpu_platform.planning.clouds.section import CloudNodes, ClusterPlan
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.stack.cluster import EksCluster
 from gpu_platform.stack.loaded import plan_platform
 
 _Plan = TypeVar("_Plan")
@@ -114,12 +115,13 @@ def _cloud_pool(pool: PoolPlan, cloud: EksPoolPlan | KarpenterPoolPlan | GkePool
 def cloud_nodes(cloud: EksPoolPlan | KarpenterPoolPlan | GkePoolPlan) -> CloudNodes:
     """Return the nodes of a pool, with placeholder values for the inputs that they are built from."""
     catalog = load_catalog()
+    cluster = EksCluster.model_validate({"provider": "eks", "name": "ml", "region": "us-east-2"})
     if isinstance(cloud, GkePoolPlan):
         return node_pool_nodes(cloud, catalog)
     if isinstance(cloud, EksPoolPlan):
         disks = cloud.block_devices or (filled(BlockDevice),)
-        return node_group_nodes(dataclasses.replace(cloud, block_devices=disks), catalog)
-    return karpenter_nodes(_complete(cloud), catalog)
+        return node_group_nodes(dataclasses.replace(cloud, block_devices=disks), cluster, catalog)
+    return karpenter_nodes(_complete(cloud), cluster, catalog)
 
 
 def _complete(cloud: KarpenterPoolPlan) -> KarpenterPoolPlan:

@@ -93,5 +93,7 @@ def _facts(described_type: Mapping[str, Any]) -> Mapping[str, Value]:
         "rdma_interfaces": network.get("EfaInfo", {}).get("MaximumEfaInterfaces", 0),
         "default_enis": card["MaximumNetworkInterfaces"],
         "ips_per_eni": network["Ipv4AddressesPerInterface"],
+        "ebs_volumes": described_type["EbsInfo"]["MaximumEbsAttachments"],
+        "ebs_limit": described_type["EbsInfo"]["AttachmentLimitType"],
         "local_nvme_gb": described_type.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0),
     }

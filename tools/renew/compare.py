@@ -17,6 +17,8 @@ FIELDS: Final = (
     "rdma_interfaces",
     "default_enis",
     "ips_per_eni",
+    "ebs_volumes",
+    "ebs_limit",
     "local_nvme_gb",
     "accelerator_label",
 )

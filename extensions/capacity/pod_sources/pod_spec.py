@@ -149,7 +149,7 @@ def not_simulated(spec: ManifestMapping) -> Iterator[str]:
     if any(one.value.get("hostPort") for each in spec.items("containers") for one in each.items("ports")):
         yield "hostPort"
     if any("persistentVolumeClaim" in one.value for one in spec.items("volumes")):
-        yield "zones of volumes"
+        yield "zones and number of volumes"
 
 
 def _requests_gpus(containers: PodContainers, spec: ManifestMapping) -> bool:

@@ -413,6 +413,8 @@ class CloudNodes:
     """Whether images and the pods' local volumes are on the node's local NVMe disks."""
     disk_gib: int = 0
     """Size in GiB of the node's volume for images and pod data, unless they are on local disks."""
+    volumes: int | None = None
+    """Maximum number of disks of claims that a node can attach, or None if it is not known."""
     sized_groups: tuple[SizedGroup, ...] = ()
     """Node groups whose size `up` sets only if `count` was edited."""
     windows: tuple[CapacityWindow, ...] = ()

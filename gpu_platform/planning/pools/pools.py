@@ -94,8 +94,22 @@ def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolP
             *autoscaler.decisions,
             *_of_schedule(plan),
             *rdma_driver_decision(context, pool, plan),
+            *_of_disks(plan),
         ),
     )
+
+
+def _of_disks(plan: PoolPlan) -> Iterator[Decision]:
+    """Yield the number of disks that pods can have on a node, if a node offers more GPUs or shares than disks."""
+    offered = 0 if plan.devices else sum(plan.units_per_node.values())
+    if plan.cloud_nodes.volumes is not None and offered > plan.cloud_nodes.volumes:
+        yield Decision(
+            subject=f"pool {plan.name}",
+            what="disks of pods",
+            chosen=f"at most {plan.cloud_nodes.volumes} on a node that offers {offered} GPUs, shares or instances",
+            why=f"the cloud attaches no more disks to {plan.machine_type}; further pods with a disk each stay "
+            "pending, and need volumes of type nfs or lustre instead",
+        )
 
 
 def _of_schedule(pool: PoolPlan) -> Iterator[Decision]:

@@ -23,6 +23,7 @@ from gpu_platform.planning.teams.declared_pods import as_workload, head_as_workl
 from gpu_platform.planning.teams.section import NODE_START_SECONDS, WorkloadPlan
 from gpu_platform.planning.teams.team_plans import plan_workload
 from gpu_platform.planning.workloads.alignment import cpu_decisions
+from gpu_platform.planning.workloads.disks import disk_decisions
 from gpu_platform.planning.workloads.endings import ending_decisions, notice_seconds
 from gpu_platform.planning.workloads.fabric import plan_pod_fabric
 from gpu_platform.planning.workloads.granted import (
@@ -104,7 +105,7 @@ def plan(
         _plan(team, available, environment, queue_of(team.name, queues.teams if queues else ()), queues, storage)
         for team in environment.teams
     ]
-    return _together(planned)
+    return _together(planned, available, storage)
 
 
 def plan_one(
@@ -118,7 +119,8 @@ def plan_one(
 ) -> Decided[tuple[TeamWorkloadsPlan, ...]]:
     """Return the workloads of a team with a separate stack. `queues` and `storage` belong to its environment."""
     own = replace(storage, volumes=volumes)
-    return _together([_plan(team, available, environment, queue_of(team.name, queued), queues, own)])
+    planned = [_plan(team, available, environment, queue_of(team.name, queued), queues, own)]
+    return _together(planned, available, own)
 
 
 def workloads_of(namespace: str, workloads: Iterable[TeamWorkloadsPlan]) -> TeamWorkloadsPlan | None:
@@ -126,9 +128,12 @@ def workloads_of(namespace: str, workloads: Iterable[TeamWorkloadsPlan]) -> Team
     return next((one for one in workloads if one.namespace == namespace), None)
 
 
-def _together(planned: Sequence[Decided[TeamWorkloadsPlan]]) -> Decided[tuple[TeamWorkloadsPlan, ...]]:
-    kept = [one for one in planned if any(True for _ in one.value.all_pods)]
-    return Decided(tuple(one.value for one in kept), tuple(one for each in planned for one in each.decisions))
+def _together(
+    planned: Sequence[Decided[TeamWorkloadsPlan]], available: Available, storage: StoragePlan
+) -> Decided[tuple[TeamWorkloadsPlan, ...]]:
+    kept = tuple(one.value for one in planned if any(True for _ in one.value.all_pods))
+    of_teams = (one for each in planned for one in each.decisions)
+    return Decided(kept, (*of_teams, *disk_decisions(kept, available.pools, disk_classes(storage))))
 
 
 def _plan(

@@ -21,6 +21,7 @@ from gpu_platform.planning.clouds.eks.efa_requests import (
 from gpu_platform.planning.clouds.eks.images import rolled_image
 from gpu_platform.planning.clouds.eks.limits import NODE_GROUP_TIMEOUTS, TERMINATION_SECONDS, surge_of
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan, PlacementGroup
+from gpu_platform.planning.clouds.eks.volumes import claim_volumes
 from gpu_platform.planning.clouds.endings import PodEnding, reclaimed
 from gpu_platform.planning.clouds.section import (
     AccountNeed,
@@ -35,6 +36,7 @@ from gpu_platform.planning.clouds.vendors import EFA_HUGE_PAGES_MIB
 from gpu_platform.planning.clouds.windows import CapacityWindow, SizedGroup
 from gpu_platform.planning.nodes.section import HUGE_PAGE_MIB
 from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.stack.cluster import EksCluster
 
 # EKS user guide, "Create a managed node group with Capacity Blocks for ML", considerations; read 2026-11-23.
 _EMPTY_BLOCK: Final = (
@@ -51,7 +53,7 @@ _SPOT_ROLE: Final = AccountNeed(
 )
 
 
-def node_group_nodes(plan: EksPoolPlan, catalog: Catalog) -> CloudNodes:
+def node_group_nodes(plan: EksPoolPlan, cluster: EksCluster, catalog: Catalog) -> CloudNodes:
     """Return the nodes of a managed node group."""
     efa = plan.efa_interfaces
     requests = efa_requests(efa, huge_pages=True)
@@ -91,6 +93,13 @@ def node_group_nodes(plan: EksPoolPlan, catalog: Catalog) -> CloudNodes:
         "creates another node",
         local_nvme=plan.local_nvme,
         disk_gib=plan.block_devices[-1].size_gib,
+        volumes=claim_volumes(
+            (plan.instance_type, *plan.alternatives),
+            cluster,
+            catalog,
+            disks=len(plan.block_devices),
+            interfaces=len(plan.interfaces),
+        ),
         sized_groups=tuple(
             SizedGroup(name=group.name, scheduled=group.scheduled_window) for group in plan.node_groups
         ),
@@ -138,7 +147,7 @@ def _group_endings(
     return (*block_endings(windows), *((moved,) if plan.rebalanced else ()))
 
 
-def karpenter_nodes(plan: KarpenterPoolPlan, catalog: Catalog) -> CloudNodes:
+def karpenter_nodes(plan: KarpenterPoolPlan, cluster: EksCluster, catalog: Catalog) -> CloudNodes:
     """Return the nodes of a Karpenter NodePool."""
     template = plan.node_pool["template"]["spec"]
     requirements: Mapping[str, Sequence[str]] = {one["key"]: one["values"] for one in template["requirements"]}
@@ -174,6 +183,13 @@ def karpenter_nodes(plan: KarpenterPoolPlan, catalog: Catalog) -> CloudNodes:
         replaced_by_claim=True,
         local_nvme=plan.node_class.get("instanceStorePolicy") == "RAID0",
         disk_gib=int(plan.node_class["blockDeviceMappings"][-1]["ebs"]["volumeSize"].removesuffix("Gi")),
+        volumes=claim_volumes(
+            requirements["node.kubernetes.io/instance-type"],
+            cluster,
+            catalog,
+            disks=len(plan.node_class["blockDeviceMappings"]),
+            interfaces=len(plan.node_class.get("networkInterfaces", ())),
+        ),
         windows=plan.reservations,
         node_class_reservations=plan.reservations,
         pod_endings=(

@@ -70,7 +70,7 @@ def plan_karpenter_pool(
         ),
         protect=cluster.is_protected or pool.protect,
     )
-    nodes = karpenter_nodes(plan, catalog)
+    nodes = karpenter_nodes(plan, cluster, catalog)
     return Decided(CloudPool(plan=plan, nodes=nodes), tuple(_explain(pool, settings, node_class, cluster)))
 
 

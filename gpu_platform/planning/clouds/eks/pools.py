@@ -266,7 +266,7 @@ def plan_eks_pool(
         group_tags={} if scales else kept_tags(pool, cluster),
     )
     if scales:
-        nodes = node_group_nodes(plan, catalog)
+        nodes = node_group_nodes(plan, cluster, catalog)
         tags = group_tags(
             pool,
             cluster,
@@ -278,7 +278,7 @@ def plan_eks_pool(
         )
         plan = replace(plan, group_tags=tags)
     return Decided(
-        CloudPool(plan=plan, nodes=node_group_nodes(plan, catalog)),
+        CloudPool(plan=plan, nodes=node_group_nodes(plan, cluster, catalog)),
         (*reasons(pool, machine, plan, cluster), *price),
     )
 
