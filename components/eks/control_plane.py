@@ -145,6 +145,7 @@ class EksControlPlane(pulumi.ComponentResource):
                 provider=aws.eks.ClusterEncryptionConfigProviderArgs(key_arn=key), resources=["secrets"]
             ),
             upgrade_policy=aws.eks.ClusterUpgradePolicyArgs(support_type=create.support_type),
+            kubernetes_network_config=_services(create.services_cidr),
             kube_scheduler_config=_scheduler(create.packed_resources),
             vpc_config=aws.eks.ClusterVpcConfigArgs(
                 subnet_ids=vpc.control_plane,
@@ -182,6 +183,11 @@ def _use_of_key(arn: str) -> str:
     """Return the IAM policy that allows the cluster to use the KMS key for its Secrets."""
     statement = {"Effect": "Allow", "Action": _KEY_ACTIONS, "Resource": arn}
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+
+
+def _services(cidr: str | None) -> aws.eks.ClusterKubernetesNetworkConfigArgs | None:
+    """Return the address range of Services, or None if EKS chooses it."""
+    return aws.eks.ClusterKubernetesNetworkConfigArgs(service_ipv4_cidr=cidr) if cidr is not None else None
 
 
 def _scheduler(packed: Sequence[str]) -> aws.eks.ClusterKubeSchedulerConfigArgs | None:

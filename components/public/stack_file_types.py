@@ -289,6 +289,7 @@ class CreateCluster(TypedDict, total=False):
     network: ExistingVpc
     cidr: str
     pods_cidr: str
+    services_cidr: str
     zones: Sequence[str]
     nat: str
     api_access: Sequence[str]
@@ -300,7 +301,6 @@ class CreateCluster(TypedDict, total=False):
     logs_retention_days: float
     kms_key: str
     nodes_cidr: str
-    services_cidr: str
     control_plane_cidr: str
     dns_access: bool
     private_apis: bool

@@ -88,6 +88,12 @@ class CreateEks(SpecModel):
     """Secondary CIDR block of the VPC for pods, a /16 to /18 within 100.64.0.0/10. Other networks of the company
     cannot reach it. If unset, pods receive addresses from the node subnets.
     """
+    services_cidr: Annotated[Cidr | None, SetsProperties(eks=("services_cidr",), karpenter=("services_cidr",))] = (
+        None
+    )
+    """CIDR block of Services, a private /12 to /24 outside the VPC. Pods cannot reach addresses of other networks
+    in this block. If unset, EKS uses 10.100.0.0/16 or 172.20.0.0/16. It cannot be changed later.
+    """
     zones: Annotated[tuple[Zone, ...], Field(max_length=50)] = ()
     """Zones of the VPC in addition to the zones that pools name. If unset, the program adds zones only until the
     VPC has the two zones that EKS requires. Name every zone that a pool may ever use, because subnets of the

@@ -557,6 +557,7 @@ ALTERNATIVES: Mapping[str, Any] = {
     "cluster(eks).account": ["123456789012"],
     "cluster(eks).kubernetes": ["1.34"],
     "cluster(eks).create.network": [_EKS_NETWORK],
+    "cluster(eks).create.services_cidr": ["10.200.0.0/16"],
     "cluster(eks).create.network.vpc": ["vpc-1a1b2c3d4e5f60718"],
     "cluster(eks).create.network.subnets": [
         {**_EKS_NETWORK["subnets"], "us-east-2c": "subnet-2a1b2c3d4e5f60718"},

@@ -344,6 +344,12 @@ def test_production_protects_cluster_vpc_and_key_from_deletion(production: bool)
     assert the(recorded, "Cluster")["deletionProtection"] is production
 
 
+@pytest.mark.parametrize("services", [None, "172.21.0.0/16"])
+def test_a_cluster_has_the_declared_range_of_services(services: str | None) -> None:
+    found = the(made(create={"services_cidr": services} if services else {}), "Cluster")
+    assert found.get("kubernetesNetworkConfig") == ({"serviceIpv4Cidr": services} if services else None)
+
+
 # -- add-ons and system nodes ---------------------------------------------------------------------------------
 
 

@@ -35,6 +35,7 @@ from gpu_platform.planning.clouds.eks.parts import check_parts, explain_parts, p
 from gpu_platform.planning.clouds.eks.placement import zones_of
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.prerequisites import group_quotas
+from gpu_platform.planning.clouds.eks.services import check_services_cidr, services_decisions
 from gpu_platform.planning.clouds.eks.system_pool import check_system_pool, plan_system_pool
 from gpu_platform.planning.clouds.eks.tags import check_alike, check_tags, check_volume_tags
 from gpu_platform.planning.clouds.eks.vpc import (
@@ -131,6 +132,7 @@ def _check_create(cluster: EksCluster, create: CreateEks, problems: Problems) ->
             ),
         )
     check_pods_cidr(create, here.at("pods_cidr"))
+    check_services_cidr(create, here.at("services_cidr"))
     for index, zone in enumerate(create.zones):
         _check_zone(zone, f"{zone!r}", cluster, here.at("zones"))
         if zone in create.zones[:index]:
@@ -413,6 +415,7 @@ def _plan_create(
     partition = partition_of(cluster.region)
     plan = CreateEksPlan(
         vpc=vpc.value,
+        services_cidr=create.services_cidr,
         kms_key=create.kms_key,
         cluster_policies=(managed_policy(partition, "AmazonEKSClusterPolicy"),),
         api_access=create.api_access,
@@ -436,7 +439,8 @@ def _plan_create(
         system_pool=plan_system_pool(create.system),
     )
     support = explain_support(cluster, create.support, kubernetes, catalog)
-    return Decided(plan, (*vpc.decisions, by_prefixes, *of_pods, by_access, support))
+    of_services = services_decisions(cluster, create)
+    return Decided(plan, (*vpc.decisions, by_prefixes, *of_pods, *of_services, by_access, support))
 
 
 def _explain_api_access(cluster: EksCluster, create: CreateEks) -> Decision:

@@ -232,6 +232,8 @@ class CreateEksPlan:
     """The settings of a new cluster."""
 
     vpc: VpcPlan | ExistingVpcPlan
+    services_cidr: str | None
+    """CIDR block of Services, or None if EKS chooses it."""
     kms_key: str | None
     """ARN of an existing KMS key that encrypts the cluster's Secrets."""
     cluster_policies: tuple[str, ...]

@@ -57,6 +57,7 @@ def _cluster(cluster: EksClusterPlan) -> Mapping[str, str]:
         "cluster_name": cluster.name,
         "region": cluster.region,
         "vpc": cluster.create.vpc.shown if cluster.create is not None else NOT_SET,
+        "services_cidr": (cluster.create.services_cidr if cluster.create is not None else None) or NOT_SET,
         "cluster_role": cluster.iam.new_role if cluster.create is not None else NOT_SET,
         "security_groups": listed(cluster.security_groups),
         "tags": _tags(cluster.company_tags),
