@@ -184,7 +184,7 @@ def test_another_driver_rolls_the_nodes_and_stops_their_gpu_pods_and_no_others()
         (
             {"driver_failed": ("train-0",), "not_ready": ("train-1",)},
             "no other node starts while the last upgrade of train-0 has failed and train-1 cannot finish the",
-            "waits for the nodes whose upgrade does not end",
+            "waits for the nodes whose upgrade does not finish",
         ),
     ],
 )
@@ -624,7 +624,7 @@ def test_another_cohort_explains_how_to_end_work_on_borrowed_quota() -> None:
     [impact] = [one for one in impacts(queued_plan(OTHERS), after) if one.field == "queue.cohort"]
     assert (impact.subject, impact.effect) == ("team vision", Effect.REMOVES_CAPACITY)
     assert (impact.old, impact.new) == ("cohort teams", "cohort solo")
-    assert "Kueue takes quota back only within a cohort" in impact.because
+    assert "Kueue reclaims quota only within a cohort" in impact.because
     assert (
         """kubectl patch clusterqueue vision --type merge -p '{"spec": {"stopPolicy": "None"}}'"""
         in impact.because
@@ -979,7 +979,7 @@ def test_a_label_that_running_nodes_lose_is_announced(cloud: str) -> None:
     [impact] = impacts(before, after)
     assert (impact.effect, impact.field) == (Effect.REMOVES_CAPACITY, "pools[0].labels")
     assert (impact.old, impact.new) == ("example.com/disk=fast", "example.com/disk=slow")
-    assert "pods of DaemonSets that select the old label end" in impact.because
+    assert "pods of DaemonSets that select the old label are deleted from these nodes" in impact.because
 
 
 def test_a_label_that_running_nodes_get_is_not_announced() -> None:

@@ -20,7 +20,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.addons import Addons
 
-# Paths in the values of the Prometheus chart where its pods' volumes are declared.
+# Paths in the Prometheus chart's values that declare the volumes of its pods.
 _VOLUMES: Final = {
     "Prometheus": ("prometheus", "prometheusSpec", "storageSpec"),
     "Alertmanager": ("alertmanager", "alertmanagerSpec", "storage"),
@@ -142,7 +142,7 @@ def _of_stack_file(context: CompleteContext, path: Sequence[str]) -> Mapping[str
 def _left_volumes(
     section: AddonsPlan, context: CompleteContext, cluster: ClusterPlan, pools: Sequence[PoolPlan]
 ) -> Iterator[Decision]:
-    """Yield a warning for each volume that is tied to one zone if its pod may later start in another zone."""
+    """Yield a warning for each volume that is tied to one zone and whose pod may later start in another zone."""
     if not any(one.name == "prometheus" and one.install for one in section.addons):
         return
     created = cluster.cloud.create if cluster.cloud is not None else None

@@ -1,4 +1,4 @@
-"""Types for the plan of add-ons."""
+"""Types for the add-on plan."""
 
 from __future__ import annotations
 

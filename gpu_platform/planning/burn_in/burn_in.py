@@ -39,7 +39,7 @@ PRIORITY_CLASS: Final = "gpu-platform-burn-in"
 PRIORITY: Final = LOWEST_WITH_NODES - 990
 _USER: Final = 1000  # the image runs as root by default
 _GPU_CLAIM: Final = "burn-in-gpus"
-_GRACE_SECONDS: Final = 1  # the pod has no state to save when it ends
+_GRACE_SECONDS: Final = 1  # the pod has no state to save when it terminates
 # Cordoned nodes are checked too, because somebody often cordons a node in order to check it.
 _CORDONED: Final = Taint(key="node.kubernetes.io/unschedulable", value="", effect="NoSchedule")
 # Seconds that the program needs in every run to start PyTorch and NCCL and to repeat copies and reductions.
@@ -136,7 +136,8 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[BurnInP
         namespace=names.BURN_IN_NAMESPACE,
         priority_class=PRIORITY_CLASS,
         priority=PRIORITY,
-        # The fabric needs host paths and a daemon with capabilities, as in the vendors' test pods.
+        # Pods that use the fabric need hostPath volumes and a daemon with capabilities, as in the vendors' test
+        # pods.
         pod_security="privileged" if fabrics else "restricted",
         matrix_seconds=seconds,
         timeout_seconds=timeout,
@@ -274,7 +275,8 @@ def _pod(
 def _environment(workload: WorkloadPlan) -> Mapping[str, str]:
     """Return environment variables that make NCCL log the network that it uses."""
     found = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET"}
-    # The jobs of teams also set FI_PROVIDER. Source: AWS, EFA user guide, "Get started with EFA and NCCL".
+    # Team jobs also set FI_PROVIDER.
+    # Source: AWS, EFA user guide, "Get started with EFA and NCCL".
     return found | ({"FI_PROVIDER": "efa"} if names.EFA_RESOURCE in workload.network else {})
 
 

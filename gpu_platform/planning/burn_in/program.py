@@ -1,4 +1,4 @@
-"""Names that the plan, the component and the command share for the program of the active checks."""
+"""Names for the active checks' program that the plan, the component and the command have in common."""
 
 from __future__ import annotations
 

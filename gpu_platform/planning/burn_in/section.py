@@ -1,4 +1,4 @@
-"""Types for the plan of active checks."""
+"""Types for the active check plan."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class BurnInPoolPlan:
     """Active checks for the nodes of one pool.
 
     `skipped` is the reason why no check is meaningful, or an empty string if the checks run. `alone` is the pod
-    that checks one node with all its GPUs. `together` are the pods that check two nodes. If it is None,
+    that checks one node with all its GPUs. `together` describes the pods that check two nodes. If it is None,
     `not_together` contains the reason. `network` is the network between these pods; they must not fall back to TCP
     over the plain network. `claims` are the ResourceClaimTemplates for the devices of the pods. `seconds` is the
-    duration of the checks on one node, without the start of the container.
+    duration of the checks on one node, not counting the start of the container.
     """
 
     pool: str
@@ -48,8 +48,8 @@ class BurnInPoolPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BurnInPlan:
-    """Active checks that run on request, with the namespace, priority and time limit of their Jobs and the
-    measurements of each pool.
+    """Active checks that run on request. The fields set the namespace, priority and time limit of the checks'
+    Jobs, and the measurements for each pool.
 
     `pod_security` is the Pod Security level of the namespace. `matrix_seconds` is how long the GPUs multiply
     matrices.

@@ -18,17 +18,17 @@ from gpu_platform.planning.capacity.proof import Verdict, prove
 from gpu_platform.planning.nodes.allocatable import NodeResources
 
 _ROUNDS = 60
-"""Maximum number of sets that are tried to prove that a conflict is the smallest."""
+"""Maximum number of sets to test when proving that a conflict is the smallest."""
 _PATIENCE = 3
-"""Time limit of all placement tests together, as a multiple of the limit of one test."""
+"""Time limit for all placement tests together, as a multiple of the limit for one test."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
     """Owners whose quotas do not fit on the nodes together, and the resources that the nodes lack.
 
-    `minimal` indicates whether the pods of the other owners can be placed if any one owner is left out. `smallest`
-    indicates whether no other conflict has fewer owners.
+    `minimal` is True if the pods of the remaining owners can be placed whichever owner is left out. `smallest` is
+    True if no other conflict has fewer owners. Both are False if there is no proof.
     """
 
     owners: tuple[str, ...]
@@ -148,9 +148,9 @@ def _deleted(owners: frozenset[str], can_place: _PlacementTest) -> tuple[frozens
 def _smallest(
     owners: frozenset[str], found: frozenset[str], can_place: _PlacementTest
 ) -> tuple[frozenset[str], bool]:
-    """Return the smallest conflict, and whether it is proven to be the smallest.
+    """Return the smallest conflict that could be found, and whether there is proof that no smaller one exists.
 
-    `found` is the smallest known conflict.
+    `found` is the smallest conflict known so far.
     """
     left_out: list[frozenset[str]] = []
     for _ in range(_ROUNDS):

@@ -20,7 +20,7 @@ from gpu_platform.planning.teams.section import DEFAULT_REQUEST, TeamPlan, Workl
 from gpu_platform.planning.workloads import TeamWorkloadsPlan, workloads_of
 
 QUOTA = "quota"
-"""Name of the assumed pods that use the remaining quota of a team."""
+"""Workload name of the assumed pods that use the rest of a team's quota."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class PodGroup:
 def node_capacities(
     pools: Sequence[PoolPlan], catalog: Catalog, *, most: bool = False
 ) -> tuple[NodeCapacity, ...]:
-    """Return the nodes of the pools at their desired size, or, with `most`, at the autoscaler's maximum size.
+    """Return the nodes of the pools at their desired size or, if `most` is set, at the autoscaler's maximum size.
 
     Without an autoscaler, the number of nodes that the program creates or labels is fixed.
     """
@@ -93,10 +93,10 @@ def groups_of(plan: EnvironmentPlan, catalog: Catalog) -> tuple[PodGroup, ...]:
     requests no more than its GPU's share of the node. A CPU quota is a limit for all pods of a team, and pods
     without a GPU need no GPU node.
 
-    With queues, the pods for a quota on a pool run on this pool. Without queues, a pool for training or inference
-    serves only teams that may use the priority class with the same name. If no such pool offers the resource,
-    every pool with the resource serves the team. Without this rule, a quota of 16 GPUs for training might be
-    counted on four nodes with small GPUs for inference.
+    With queues, each quota applies to a pool, and its pods run on this pool. Without queues, a pool for training
+    or inference serves only teams that may use the priority class with the same name. If no such pool offers the
+    resource, every pool that offers it serves the team. Without this rule, a quota of 16 GPUs for training might
+    be counted on four nodes with small GPUs for inference.
     """
     capacities = node_capacities(plan.pools, catalog)
     purposes = {pool.name: pool.workload for pool in plan.pools}
@@ -190,7 +190,7 @@ def _queued(
 def _serving(
     team: TeamPlan, resource: str, capacities: Sequence[NodeCapacity], purposes: Mapping[str, str]
 ) -> list[NodeCapacity]:
-    """Return the nodes that serve a team's quota of a resource. These are the nodes for the team's priority
+    """Return the nodes that serve a team's quota for a resource. These are the nodes for the team's priority
     classes or, if there are none, all nodes that offer the resource.
     """
     having = [capacity for capacity in capacities if capacity.units.get(resource)]

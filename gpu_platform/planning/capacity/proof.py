@@ -80,7 +80,7 @@ def _merged(groups: Sequence[PodGroup]) -> list[list[PodGroup]]:
 
 
 def _distributed(places: Sequence[PodsOnNode], groups: Sequence[PodGroup]) -> Iterator[PodsOnNode]:
-    """Assign the places of identical pods to the groups that the pods belong to, one group after another."""
+    """Divide the placed pods of a merged group among its original groups, one group after another."""
     rest = list(places)
     for group in groups:
         left = group.count
@@ -164,9 +164,7 @@ class _Node:
         return numa.most_parts(group.units, self._parts_empty[group.resource], self._numa.policy)
 
     def aligned(self, groups: Sequence[PodGroup]) -> set[str]:
-        """Return the resources whose free units may be spread over more NUMA nodes than the kubelet allows for a
-        pod.
-        """
+        """Return the resources for which the kubelet limits how many NUMA nodes a pod's units may come from."""
         return {
             group.resource
             for group in groups

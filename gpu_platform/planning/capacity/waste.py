@@ -1,4 +1,4 @@
-"""Split the GPUs of a pool into used and wasted GPUs, by cause."""
+"""Split the GPUs of a pool into used GPUs and, by cause, wasted GPUs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ STRANDED: Final = "stranded CPU or memory"
 UNALLOCATED: Final = "not allocated to any team"
 IDLE: Final = "idle quota"
 CAUSES: Final = (GEOMETRY, STRANDED, UNALLOCATED, IDLE)
-"""Causes in the order in which they are subtracted from the unused GPUs. The last cause accounts for the rest."""
+"""Causes in the order in which they are subtracted from the unused GPUs. The last cause accounts for all remaining
+GPUs.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,8 +52,8 @@ class DisruptionBudget:
 class GuardedPod:
     """A pod that a drain would evict.
 
-    A pod is `exempt` if it is pending, has ended or is being deleted. The API server evicts such a pod regardless
-    of budgets.
+    A pod is `exempt` if it is pending, has terminated or is being deleted. The API server evicts such a pod
+    regardless of budgets.
     """
 
     namespace: str
@@ -168,7 +168,7 @@ def daemon_block(pod: str, daemon_set: str) -> Block:
 
 
 def merged(blocks: Iterable[Block]) -> tuple[Block, ...]:
-    """Merge equal reasons into one reason with all their pods. Permanent reasons come first."""
+    """Merge equal reasons, and combine their pods. Permanent reasons come first."""
     pods: dict[Block, list[str]] = {}
     for block in blocks:
         reason = Block(pods=(), budgets=block.budgets, forever=block.forever, why=block.why, fix=block.fix)

@@ -43,8 +43,8 @@ def classify(
     mig: Sequence[MigNodeChange] = (),
     objects: Sequence[ObjectChange] = (),
 ) -> tuple[Impact, ...]:
-    """Return the planned changes of a deployed stack, with the worst first. The result is empty if the stack has
-    no outputs.
+    """Return the planned changes to a deployed stack, worst first. The result is empty if the stack has no
+    outputs.
 
     `outputs` are the stack outputs of the last deployment. `live` is None if the cluster was not read. `mig` are
     the live nodes that get another MIG layout. `objects` are the changes that the engine reports.
@@ -81,8 +81,8 @@ _RESULTS = {"update": "changed", "replace": "deleted and created again", "delete
 def _of_objects(
     changes: Iterable[ObjectChange], plan: Plan, live: LiveState | None, *, leaving: set[str]
 ) -> Iterator[Impact]:
-    """Yield the impact of each object change that is worse than in place. Leave out changes that the impact of a
-    pool or team already covers.
+    """Yield the impact of each object change whose effect is worse than `in-place`. Leave out changes that the
+    impact of a pool or team already covers.
     """
     for change in changes:
         if change.effect is Effect.IN_PLACE or change.kind in CAPACITY_KINDS:
@@ -132,7 +132,7 @@ def _is_of(owner: str, change: ObjectChange) -> bool:
 def _phase(change: ObjectChange, plan: Plan) -> Phase:
     """Return the phase in which both engines change an object.
 
-    Objects of teams change after the validation of nodes, and deletions come last.
+    Team objects change after node validation, and deletions come last.
     """
     if change.action == "delete":
         return Phase.DELETION

@@ -79,8 +79,9 @@ def _settings(plan: EnvironmentPlan) -> tuple[ClusterSetting, ...]:
         field="storage",
         values=(*(one.name for one in plan.storage.classes if one.shared), *plan.storage.created),
         loss="cuts-access",
-        on_loss="files in volumes of {lost} can no longer be reached: the network access of these volumes "
-        "is removed, and a driver is removed with its last class; move the data and delete the claims first",
+        on_loss="files in volumes of {lost} can no longer be reached: the network access of these volumes is "
+        "removed, and a driver is removed with its last storage class; move the data and delete the "
+        "claims first",
     )
     volumes = ClusterSetting(
         name=_TEAM_VOLUMES,

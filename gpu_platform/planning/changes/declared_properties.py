@@ -14,7 +14,7 @@ from gpu_platform.stack.pool import Pool
 
 
 def fields_text(platform: str, name: str, pool_path: str) -> str:
-    """Return a text that names the fields that set a property of a node pool, such as `pools[0].image.family or
+    """Return the fields that set a property of a node pool as text, such as `pools[0].image.family or
     image.ami`.
     """
     fields = declared_properties()[platform, name]

@@ -16,9 +16,9 @@ Fate = Literal["retained", "deleted", "adopted"]
 class TeamChange:
     """What happens to the namespace of a team that is removed from a stack or added to it again.
 
-    With `retained`, the team is removed, and its namespace stays with the objects that its members created. With
-    `deleted`, the team is removed, and the namespace is deleted because its members created nothing. With
-    `adopted`, the team is added again and gets its retained namespace. `stack` is the stack's name in commands.
+    `fate` is `retained` if the team is removed, and its namespace stays with the objects that its members created.
+    It is `deleted` if the team is removed, and the namespace is deleted because its members created nothing. It is
+    `adopted` if the team is added again and gets its retained namespace. `stack` is the stack's name in commands.
     `holds` describes the members' objects as text. `renamed_to` is the new team that has the same members and
     quota.
     """

@@ -64,8 +64,8 @@ def software_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
 
 
 def cleanup_text(cleanup: CleanupPlan | None) -> str:
-    """Return a text that describes the objects that the clean-up deletes in team namespaces, such as `what ended
-    168 h ago`, or `(none)` if it deletes nothing.
+    """Return a description of the objects that the clean-up deletes in team namespaces, such as `what ended 168 h
+    ago`, or `(none)` if it deletes nothing.
     """
     if cleanup is None or not cleanup.delete:
         return NOT_DEPLOYED

@@ -53,7 +53,7 @@ class Duration:
 def of_pool(
     change: PoolChange, platform: str, pool: PoolPlan | None, plan: EnvironmentPlan, nodes: int, catalog: Catalog
 ) -> Duration:
-    """Return how long the loss, roll or replacement of a pool can take.
+    """Return how long it can take to remove, shrink, roll or replace a pool.
 
     `platform` is the platform of the deployed pool. `pool` is the planned pool with the same name, or its
     successor. `nodes` is the number of affected nodes.
@@ -138,8 +138,8 @@ def mig_node_seconds(rules: MigRollPlan, *, again: bool = False) -> int:
 
 
 def of_mig(rules: MigRollPlan, nodes: int, at_a_time: int, *, again: bool = False) -> Duration:
-    """Return how long new MIG layouts on live nodes can take. `again` means that the last change of a node
-    failed.
+    """Return how long it can take to change the MIG layout of live nodes. `again` means that the last change of a
+    node failed.
     """
     drain = duration_text(rules.drain_timeout_seconds)
     parts = [f"disruption budgets {drain}", f"drain {drain}"] if rules.drains else []
@@ -154,19 +154,19 @@ def of_mig(rules: MigRollPlan, nodes: int, at_a_time: int, *, again: bool = Fals
 
 
 def of_driver(plan: EnvironmentPlan, nodes: int, kept: int = 0) -> Duration:
-    """Return how long a driver change on the nodes of all pools can take.
+    """Return how long a driver change on the nodes of all pools can take. There is no upper limit, because the
+    operator waits for each node indefinitely.
 
-    The operator waits for each node without a limit. `nodes` is the number of nodes that wait for an upgrade slot.
-    `kept` is the number of slots that other nodes occupy because their upgrade does not end. Source:
-    NVIDIA/k8s-operator-libs, pkg/upgrade. Eviction is limited by `podDeletion.timeoutSeconds`, and validation by
-    600 s. A node whose driver does not become ready fails only after a container has restarted more than ten
-    times. Read 2026-11-22.
+    `nodes` is the number of nodes that wait for an upgrade slot. `kept` is the number of slots that are taken by
+    nodes whose upgrade never finishes. Source: NVIDIA/k8s-operator-libs, pkg/upgrade. Eviction is limited by
+    `podDeletion.timeoutSeconds`, and validation by 600 s. A node whose driver does not become ready fails only
+    after a container has restarted more than ten times. Read 2026-11-22.
     """
     at_a_time = driver_upgrades_at_a_time(plan) - kept
     turns = (
         f"until the driver of a node is ready, {rounds_text(nodes, at_a_time)} over all pools"
         if at_a_time > 0
-        else "for the nodes whose upgrade does not end"
+        else "for the nodes whose upgrade does not finish"
     )
     gate = plan.validation
     waits = (
@@ -201,7 +201,7 @@ def of_operator(plan: EnvironmentPlan) -> Duration:
 
 
 def of_kubernetes(plan: EnvironmentPlan) -> Duration:
-    """Return how long a change of the control plane's Kubernetes version can take."""
+    """Return how long a change to the control plane's Kubernetes version can take."""
     cloud = plan.cluster.cloud
     if cloud is not None and cloud.create is not None and cloud.timeouts.update is not None:
         return Duration(cloud.timeouts.update, "the engine's limit for the update of the cluster")
@@ -213,7 +213,7 @@ def of_kubernetes(plan: EnvironmentPlan) -> Duration:
 
 
 def of_sharing() -> Duration:
-    """Return how long a change of the number of logical GPUs can take."""
+    """Return how long a change to the number of logical GPUs can take."""
     return Duration(
         None,
         "the device plugin of each node reloads its configuration; "
@@ -225,9 +225,9 @@ def of_sharing() -> Duration:
 
 
 def of_object(kind: str, namespace: str, name: str, plan: Plan, *, deleted: bool) -> Duration | None:
-    """Return how long the change of a Kubernetes object can take, or None if it is a cloud resource.
+    """Return how long a change to a Kubernetes object can take, or None for a cloud resource.
 
-    `kind` has the form `Kind.group`, or is the type that Pulumi uses, which contains colons.
+    `kind` is either `Kind.group` or a Pulumi type token, which contains colons.
     """
     if ":" in kind:
         return None

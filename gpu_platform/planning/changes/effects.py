@@ -19,7 +19,7 @@ class Effect(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Position in the order of harm, from 0 for a harmless effect."""
+        """Position in the order of harm. A harmless effect has position 0."""
         return list(Effect).index(self)
 
 

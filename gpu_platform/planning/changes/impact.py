@@ -42,10 +42,10 @@ class Impact:
     """One planned change and its effect.
 
     `subject` is what changes, for example `pool train`, `team vision`, `operator` or an object. `field` is the
-    place of the change in the stack file, or the changed property. `nodes` and `gpus` are the numbers of affected
+    path of the change in the stack file, or the changed property. `nodes` and `gpus` are the numbers of affected
     nodes and GPUs, or None if there are none. `pods` are the running pods that the change affects, or None if the
     cluster was not read. `duration` is None if neither nodes nor pods are affected. `parts` are the steps that
-    `up` takes, in their order.
+    `up` takes, in order.
     """
 
     subject: str
@@ -119,7 +119,7 @@ class Impact:
 class ObjectChange:
     """A planned change of one object, as an engine reports it.
 
-    `kind` has the form `Kind.group`, or is the type that Pulumi uses.
+    `kind` is either `Kind.group` or a Pulumi type token.
     """
 
     action: str
@@ -138,8 +138,8 @@ class ObjectChange:
 class MigNodeChange:
     """A live node whose GPUs get another MIG layout.
 
-    `at_a_time` is the number of the pool's nodes that may be out of service together. `failed` indicates whether
-    the node's last change failed. `remark` describes what is special about the node.
+    `at_a_time` is the number of the pool's nodes that may be out of service at the same time. `failed` indicates
+    whether the node's last change failed. `remark` describes what is special about the node.
     """
 
     node: str

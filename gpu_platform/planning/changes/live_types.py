@@ -16,7 +16,7 @@ class RunningPod:
 
     `owner` is its controller, such as `Deployment web`, or the pod itself. `units` is its number of units by
     extended resource. `has_claims` indicates whether it uses devices through ResourceClaims. `tolerations` are the
-    tolerations of its spec. `managed` indicates whether a controller starts it again. `block` is the reason why it
+    tolerations in its spec. `managed` indicates whether a controller starts it again. `block` is the reason why it
     cannot be evicted, if there is one. `stays` indicates whether the drain leaves it on its node.
     """
 
@@ -41,7 +41,7 @@ class RunningPod:
     def in_drain(self) -> RunningPod:
         """Return the pod with the reason, if any, why a drain leaves it on its node.
 
-        Like `kubectl drain`, the drain does not evict a pod that no controller starts again.
+        Like `kubectl drain`, the drain does not evict a pod that has no controller to start it again.
         """
         if self.managed:
             return self
@@ -89,9 +89,9 @@ class DataObject:
 class LiveState:
     """State read from a cluster: nodes by pool, pods, and members' data by namespace.
 
-    `held` contains the nodes that the node agent holds back, each with the keys of the agent's taints and of its
-    cordon annotation. `driver_failed` are the nodes whose last driver upgrade failed. `driver_skipped` are the
-    nodes with the label that exempts them from driver upgrades.
+    `held` contains the nodes that the node agent tainted or cordoned, each with the keys of the agent's taints and
+    of its cordon annotation. `driver_failed` are the nodes whose last driver upgrade failed. `driver_skipped` are
+    the nodes with the label that exempts them from driver upgrades.
     """
 
     kubernetes: str | None = None

@@ -333,7 +333,7 @@ def _of_layouts(
 ) -> dict[str, durations.Duration]:
     """Return how long the layout change of each pool can take.
 
-    `most` is the maximum number of nodes of all pools that may be unavailable at a time, or None for no limit.
+    `most` is the maximum number of nodes across all pools that may be unavailable at a time, or None for no limit.
     """
     found: dict[str, durations.Duration] = {}
     for name, nodes in by_pool.items():
@@ -397,8 +397,8 @@ def impacts_of_software(
             new=now["operator"],
             duration=durations.of_operator(plan),
             parts=(Part(Phase.NODES, "operator", "another release"),),
-            because="the operator's pods are replaced, including the pods on the nodes; a release with another "
-            "driver DaemonSet also rolls the drivers of nodes, like another driver version",
+            because="the operator's pods are replaced, including the pods on the nodes; a release that changes "
+            "the driver DaemonSet also rolls the nodes' drivers, as a new driver version does",
         )
     if before.get("cleanup", now["cleanup"]) != now["cleanup"]:
         yield _of_cleanup(str(before["cleanup"]), now["cleanup"])
@@ -454,7 +454,7 @@ def _differs(before: Mapping[str, Any], now: Mapping[str, Any], key: str) -> boo
 
 
 def _of_cleanup(old: str, new: str) -> Impact:
-    """Return the impact of a change to what the clean-up deletes."""
+    """Return the impact of changing which objects the clean-up deletes."""
     return Impact(
         subject="clean-up",
         effect=Effect.IN_PLACE if new == NOT_DEPLOYED else Effect.REMOVES_CAPACITY,
@@ -464,7 +464,7 @@ def _of_cleanup(old: str, new: str) -> Impact:
         parts=(Part(Phase.TEAMS, "clean-up", "what it deletes"),),
         because="nothing in team namespaces is deleted any more"
         if new == NOT_DEPLOYED
-        else "the next run of the clean-up deletes these workloads of teams and their pods; volumes stay",
+        else "the next run of the clean-up deletes these team workloads and their pods; volumes stay",
     )
 
 
@@ -480,11 +480,12 @@ def _of_fair_sharing(*, fair: bool) -> Impact:
         old=texts[not fair],
         new=texts[fair],
         parts=(Part(Phase.TEAMS, "queues", "fair sharing"),),
-        because="workloads of a team that has borrowed more than its share are stopped for a team that has "
-        "borrowed less, unless queueing.preemption.reclaim is never; they wait again, and start from the beginning"
+        because="Kueue preempts workloads of a team that borrows more than its fair share for a team that borrows "
+        "less, unless queueing.preemption.reclaim is never; preempted workloads go back to the queue, and start "
+        "from the beginning"
         if fair
-        else "a team that has borrowed less no longer gets its share from teams that have borrowed more: their "
-        "workloads run until they end, or until the owner of the quota needs it",
+        else "Kueue no longer preempts workloads of a team that borrows more than its fair share: they run until "
+        "they finish, or until the owner of the quota needs it",
     )
 
 
@@ -503,8 +504,8 @@ def _of_schedule(pool: PoolPlan, old: Mapping[str, Any], new: Mapping[str, Any])
         old=str(old["text"]),
         new=str(new["text"]),
         parts=(Part(Phase.NODES, f"pool {pool.name}", "other times"),),
-        because=f"work that runs when the pool stops is ended after {duration_text(DRAIN_SECONDS)}, as before; "
-        "only the times of the stops change",
+        because="workloads that are still running when the pool stops are terminated after "
+        f"{duration_text(DRAIN_SECONDS)}, as before; only the stop times change",
     )
 
 
@@ -595,7 +596,7 @@ def _of_driver(pool: PoolPlan, old: str, new: str, live: LiveState | None, plan:
 
 
 def _of_driver_owner(pool: PoolPlan, old: str, new: str, live: LiveState | None) -> Impact:
-    """Return the impact if the operator stops or starts managing the driver on nodes that stay.
+    """Return the impact on existing nodes if the operator starts or stops managing their driver.
 
     When its driver is turned off, the operator deletes the DaemonSet at once, without its upgrade controller. The
     driver's pod does nothing on a node whose host has a driver. Sources: NVIDIA/gpu-operator,
@@ -633,10 +634,11 @@ def _of_driver_owner(pool: PoolPlan, old: str, new: str, live: LiveState | None)
 
 
 _OPERAND_FIELDS: Final = {"toolkit": "operator.toolkit", "device_plugin": "cluster.parts.device_plugin"}
-# The toolkit changes the runtime's configuration when it starts, restores it when it ends, and restarts the
-# runtime. Source: NVIDIA/nvidia-container-toolkit, cmd/nvidia-ctk-installer/main.go (Run), read 2026-11-29. The
-# kubelet drops the resources of a device plugin that ends. Source: Kubernetes docs, Device Plugins, read
-# 2026-11-29.
+# The toolkit changes the runtime's configuration when it starts, restores it when it exits, and restarts the
+# runtime.
+# Source: NVIDIA/nvidia-container-toolkit, cmd/nvidia-ctk-installer/main.go (Run), read 2026-11-29.
+# The kubelet drops the resources of a device plugin that exits.
+# Source: Kubernetes docs, Device Plugins, read 2026-11-29.
 _OPERAND_EFFECTS: Final = {
     "toolkit": "the toolkit restarts the container runtime; pods keep running",
     "device_plugin": "running pods keep their GPUs, and new pods get none until the other plugin registers",
@@ -644,7 +646,9 @@ _OPERAND_EFFECTS: Final = {
 
 
 def _of_operand(pool: PoolPlan, operand: str, nodes: int, *, installed: bool) -> Impact:
-    """Return the impact if the operator's toolkit or device plugin is added or removed, on all nodes at once."""
+    """Return the impact of adding or removing the operator's toolkit or device plugin. All nodes change at
+    once.
+    """
     what = operand.replace("_", " ")
     owners = ("of the owner of the nodes", "of the operator")
     without = "" if installed else f"; new pods with GPUs need the owner's {what} on each node"
@@ -760,8 +764,8 @@ def _of_node_metadata(
             order="all nodes at once, regardless of disruption budgets",
             duration=durations.Duration(None, "each pod has its own termination grace period"),
             parts=(Part(Phase.NODES, subject, "its nodes get the taint"),),
-            because="the nodes stay, and Kubernetes ends each pod on them that does not tolerate the new "
-            "NoExecute taint, including pods of DaemonSets; a NoSchedule taint does not end running pods",
+            because="the nodes stay, and Kubernetes evicts each pod on them that does not tolerate the new "
+            "NoExecute taint, including pods of DaemonSets; a NoSchedule taint evicts no running pods",
             changes_nodes=True,
         )
     labels: Mapping[str, str] = mapping_of(old.get("labels"))
@@ -777,8 +781,8 @@ def _of_node_metadata(
             ),
             nodes=nodes,
             parts=(Part(Phase.NODES, subject, "its nodes lose the label"),),
-            because="pods of DaemonSets that select the old label end on these nodes; other pods that select it "
-            "keep running, but their replacements do not start there",
+            because="pods of DaemonSets that select the old label are deleted from these nodes; other pods "
+            "that select it keep running, but their replacements do not start there",
         )
 
 
@@ -865,7 +869,7 @@ def _of_held(held: Mapping[str, Sequence[str]]) -> Impact:
         subject=", ".join(held),
         effect=Effect.IN_PLACE,
         field="pools",
-        old="the node agent holds them back until they pass its checks",
+        old="the node agent keeps them tainted or cordoned until they pass its checks",
         new="they stay tainted or cordoned",
         nodes=len(held),
         because="no agent releases them any more: " + "; ".join(commands),

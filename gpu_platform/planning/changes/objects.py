@@ -9,8 +9,8 @@ from typing import cast
 from gpu_platform.catalog.template_kinds import TEMPLATE_KINDS
 from gpu_platform.planning.changes.effects import Effect
 
-# Deleting an object of these kinds deletes members' data. The kind of a cluster is included, because a cluster is
-# deleted with all its volumes and namespaces.
+# Deleting an object of these kinds deletes members' data.
+# Cluster kinds are included, because deleting a cluster also deletes its volumes and namespaces.
 DATA_KINDS = {
     "Namespace",
     "PersistentVolumeClaim",

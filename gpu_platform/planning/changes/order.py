@@ -1,4 +1,4 @@
-"""Sort the parts of all changes in the order in which `up` makes them. The order is the same with either
+"""Sort the steps of all changes in the order in which `up` takes them. The order is the same with either
 engine.
 """
 
@@ -40,7 +40,7 @@ class Step:
 
 
 def order_of(impacts: Sequence[Impact], plan: Plan, outputs: Mapping[str, Any]) -> tuple[Step, ...]:
-    """Return the steps of an `up` run in their order. The result is empty if nothing changes.
+    """Return the steps of an `up` run in order. The result is empty if nothing changes.
 
     `outputs` are the stack outputs of the last deployment.
     """
@@ -68,7 +68,7 @@ def step_of(impact: Impact, steps: Sequence[Step]) -> int | None:
 
 
 def has_an_order(steps: Sequence[Step]) -> bool:
-    """Return whether the steps affect several pools, so that their order matters to a reader."""
+    """Return whether the steps affect several pools. Only then does their order matter to a reader."""
     return len({subject for step in steps for subject in step.subjects if subject.startswith(_POOL)}) > 1
 
 

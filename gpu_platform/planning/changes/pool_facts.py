@@ -69,8 +69,8 @@ def platform_of(pool: PoolPlan) -> str:
 
 
 def properties(pool: PoolPlan, plan: EnvironmentPlan) -> Mapping[str, str]:
-    """Return the properties whose change causes a pool or its nodes to be replaced. An unset property is an empty
-    string.
+    """Return the properties that cause a pool or its nodes to be replaced when they change. An unset property is
+    an empty string.
     """
     if pool.name in plan.cluster.pool_properties:
         return plan.cluster.pool_properties[pool.name]

@@ -1,4 +1,4 @@
-"""Classify the changes of pools between two deployments as in place, rolled or replaced, with causes and lost
+"""Classify pool changes between two deployments as in place, rolled or replaced, with their causes and the lost
 GPUs.
 
 Pulumi's preview shows resources. This report shows the effect on GPU users in advance.
@@ -52,7 +52,7 @@ _NAMED_AFTER_THE_POOL = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """One changed field of the stack file, and why its change removes nodes."""
+    """One changed field of the stack file, and why the change removes nodes."""
 
     field: str
     old: str
@@ -69,9 +69,9 @@ class Cause:
 class PoolChange:
     """What happens to the nodes of one pool of the last deployment.
 
-    `nodes` is the number of lost nodes, counted from the desired number. `gpus` is the number of their GPUs, which
-    is 0 for a CPU pool. `gpus_most` counts the GPUs of all nodes that an autoscaler may have created. `order`
-    indicates whether a pool or node is deleted before its replacement is created. It is None without a
+    `nodes` is the number of lost nodes, based on the pool's desired size. `gpus` is the number of their GPUs,
+    which is 0 for a CPU pool. `gpus_most` counts the GPUs of all nodes that an autoscaler may have created.
+    `order` indicates whether a pool or node is deleted before its replacement is created. It is None without a
     replacement. If `protected` is set, the engine refuses to delete the pool because of the field `protected_by`.
     """
 
@@ -468,7 +468,7 @@ def _peak(old: Mapping[str, Any], new: Mapping[str, Any], pool: PoolPlan) -> str
 
 
 def _with_image(cause: Cause, pool: PoolPlan) -> Cause:
-    """Return the cause of a roll. Add the image of the new nodes if the roll names no image release."""
+    """Return the cause of a roll, with the image that the new nodes get."""
     image = pool.cloud_nodes.roll_limits.image
     return replace(cause, because=f"{cause.because}; {image}") if image else cause
 

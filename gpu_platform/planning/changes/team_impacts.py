@@ -220,20 +220,22 @@ def _of_cohort(namespace: str, old: str, new: str) -> Impact:
         old=f"cohort {old}",
         new=f"cohort {new}",
         parts=(Part(Phase.TEAMS, f"team {namespace}", "cohort"),),
-        because=f"Kueue takes quota back only within a cohort. What this team has borrowed in cohort {old}, and "
-        "what teams there have borrowed from it, stays in use until the workloads end; until then the owners' "
-        "next pods may find no free GPU. To end the team's own workloads first, run "
-        f"{patch % 'HoldAndDrain'}, then `up`, then "
-        f"{patch % 'None'}",
+        because=f"Kueue reclaims quota only within a cohort. What this team has borrowed in cohort {old}, and "
+        "what teams there have borrowed from it, stays in use until the workloads finish; until then "
+        "the owners' next pods may find no free GPU. To stop the team's own workloads first, run "
+        f"{patch % 'HoldAndDrain'}, then `up`, then {patch % 'None'}",
     )
 
 
 _RECLAIM = {
     "Any": "any workload on borrowed quota",
-    "LowerPriority": "workloads of lower classes on borrowed quota",
+    "LowerPriority": "workloads of lower priority classes on borrowed quota",
     "Never": "no workload on borrowed quota",
 }
-_WITHIN = {"LowerPriority": "workloads of lower classes of the same team", "Never": "no workload of the same team"}
+_WITHIN = {
+    "LowerPriority": "workloads of lower priority classes of the same team",
+    "Never": "no workload of the same team",
+}
 
 
 def _of_preemption(queues: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Iterator[Impact]:
@@ -253,20 +255,20 @@ def _of_preemption(queues: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]
                 subject="queues",
                 effect=Effect.REMOVES_CAPACITY if fewer else Effect.RESTARTS_PODS,
                 field=f"queueing.preemption.{key}",
-                old=f"a waiting workload stops {texts[old]}",
-                new=f"a waiting workload stops {texts[new]}",
+                old=f"a waiting workload preempts {texts[old]}",
+                new=f"a waiting workload preempts {texts[new]}",
                 parts=(Part(Phase.TEAMS, "queues", "preemption"),),
                 because=_KEEPS[key]
                 if fewer
-                else "running workloads are stopped as soon as a waiting workload has the right to their "
-                "quota; they wait again, and start from the beginning",
+                else "running workloads are preempted as soon as a waiting workload is entitled to their "
+                "quota; they go back to the queue, and start from the beginning",
             )
 
 
 _KEEPS = {
-    "reclaim": "owners no longer take back quota that is lent now: the borrowing workloads run until they end, "
-    "and the owners' work waits",
-    "within_team": "a workload of a higher class waits until workloads of its team end",
+    "reclaim": "owners can no longer reclaim quota that they lend now: the borrowing workloads run until they "
+    "finish, and the owners' workloads wait",
+    "within_team": "a workload of a higher priority class waits until workloads of its team finish",
 }
 
 
