@@ -171,5 +171,5 @@ def controllers(
 
 
 def _value(path: str, chart: str, context: CompleteContext) -> Problems:
-    """Return the recorder for problems at a chart value in the stack file."""
+    """Return an object that records problems at a chart value in the stack file."""
     return reduce(Problems.at, path.split("."), context.at("charts").at(chart).at("values"))

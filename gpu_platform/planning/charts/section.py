@@ -1,4 +1,4 @@
-"""Types for the plan of Helm charts."""
+"""Types for the settings of Helm charts."""
 
 from __future__ import annotations
 

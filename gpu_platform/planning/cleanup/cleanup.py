@@ -25,7 +25,7 @@ def check(context: CompleteContext) -> None:
 
 
 def plan(context: CompleteContext) -> CleanupPlan | None:
-    """Return the plan of the CronJob, or None if the stack file declares no clean-up."""
+    """Return the plan for the CronJob, or None if the stack file declares no clean-up."""
     cleanup = context.environment.cleanup
     if cleanup is None:
         return None

@@ -1,4 +1,4 @@
-"""Types for the plan of the clean-up."""
+"""Types for the clean-up plan."""
 
 from __future__ import annotations
 

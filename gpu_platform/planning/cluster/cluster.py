@@ -28,7 +28,7 @@ def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
 
 
 def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[ClusterPlan]:
-    """Return the plan of the cluster for planned pools."""
+    """Return the cluster plan for the planned pools."""
     cluster, cloud = context.cloud.cluster, context.cloud
     release = context.catalog.operator_releases[context.operator.release]
     planned = cloud.control_plane.plan(context.stack, pools, release, context.catalog)

@@ -56,8 +56,8 @@ def check_offers(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
             if _offer(other) != _offer(first):
                 context.at(_path(index)).at("pools").at(f"[{place}]").add(
                     f"{other.name!r} with {_offer_text(other)}",
-                    f"{_offer_text(first)}, like pool {first.name!r}: a pod of the class runs on any pool "
-                    "of the class",
+                    f"{_offer_text(first)}, like pool {first.name!r}, because a pod that selects the class can "
+                    "run on any of its pools",
                     "name only pools with GPUs in the class, or only pools without GPUs"
                     if first.has_gpus != other.has_gpus
                     else "give the pools the same GPU model and sharing, or make two classes",

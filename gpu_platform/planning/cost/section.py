@@ -1,4 +1,4 @@
-"""Types for the plan of costs."""
+"""Types for the cost plan."""
 
 from __future__ import annotations
 

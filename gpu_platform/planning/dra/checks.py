@@ -112,13 +112,13 @@ def _check_toolkit(cloud: Cloud, operator: Operator, here: Problems) -> None:
     if operator.toolkit == "operator":
         here.add(
             "'operator' with mode dra",
-            "host: GPUCluster installs no container toolkit; the nodes' runtime must be set up for CDI",
+            "host, because GPUCluster installs no container toolkit; the nodes' runtime must be set up for CDI",
             "write toolkit: host, on nodes whose image has it",
         )
     elif cloud.owner_prepares_nodes and operator.toolkit is None:
         here.add(
             "nothing",
-            "an explicit host; with mode dra, the nodes' container runtime must already be set up for CDI",
+            "toolkit: host, because mode dra needs nodes whose container runtime is already set up for CDI",
             "write toolkit: host, after you have set it up",
         )
 

@@ -118,7 +118,7 @@ def selectors(demand: DeviceRequirements, catalog: Catalog) -> Iterator[str]:
     if demand.profile is not None:
         yield f"{_ATTRIBUTES}.profile == '{demand.profile}'"
     if demand.memory is not None:
-        # A GPU whose memory is unknown has no such capacity, and reading it would be an error.
+        # A GPU whose memory is unknown has no `memory` capacity, and an expression that reads it would fail.
         known = f"'memory' in {_CAPACITY}"
         yield f"{known} && {_CAPACITY}.memory.compareTo(quantity('{demand.memory}')) >= 0"
     if demand.selector is not None:
@@ -151,7 +151,7 @@ def plan_claim(claim: Claim, catalog: Catalog) -> ClaimPlan:
 
 
 def selector_decisions(subject: str, demand: DeviceRequirements) -> Iterator[Decision]:
-    """Yield a warning, which `check` prints, for each probably unintended part of CEL in the stack file."""
+    """Yield a warning, which `check` prints, for each part of a CEL selector that is probably unintended."""
     for note in selector_notes(demand.selector) if demand.selector is not None else ():
         yield Decision(subject=subject, what="warning: selector", chosen=note.what, why=note.why)
 
@@ -178,9 +178,10 @@ def check_demands_met(
     catalog: Catalog,
     here: Problems,
 ) -> None:
-    """Record a problem if no kind of device meets the requirements, or if the count exceeds the devices of a node.
+    """Record a problem if no kind of device meets the requirements, or if a node does not have `count` such
+    devices.
 
-    `here` is the place of the last requirement.
+    `here` records problems at the last requirement.
     """
     if any(demand.product is not None and catalog.find_gpu(demand.product) is None for demand in demands):
         return  # an unknown product has already been recorded

@@ -1,4 +1,4 @@
-"""The part of the plan with the devices that pods claim through Dynamic Resource Allocation (DRA)."""
+"""Types for the devices that pods claim through Dynamic Resource Allocation (DRA)."""
 
 from __future__ import annotations
 

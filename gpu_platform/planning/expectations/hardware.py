@@ -38,8 +38,8 @@ MEMORY_TOLERANCE_PERCENT: Final = 1.5  # reserved pages and ECC change NVML's to
 class DeclaredNode:
     """The settings that a stack declares for the nodes of a pool.
 
-    Each `..._source` names a place in the stack file. `driver_version` is the driver version, or a prefix of it.
-    If it is None, only the GPU's minimum driver branch is expected. `driver_rolled` means that the operator or the
+    Each `..._source` names a path in the stack file. `driver_version` is the driver version, or a prefix of it. If
+    it is None, only the GPU's minimum driver branch is expected. `driver_rolled` means that the operator or the
     cloud changes the driver node by node. `driver_at_boot` means that a node receives the driver when it boots.
     `driver_remedy` describes how a node gets the expected driver. `mig_layouts` has one entry per GPU, which is
     empty if MIG is off. If `mig_layouts` is None, nothing is expected about MIG. `mig_config` is the value of the
@@ -97,7 +97,8 @@ def expectations_for_machine(
     if machine.nvlinks_per_gpu and machine.arch == "amd64":
         # On an HGX baseboard, the GPU itself determines the PCIe link.
         # The slot of a card may be older or only x8.
-        # In a VM, NVML does not report this: EC2's A10G and T4 use 8 lanes, but NVML's maximum is 16.
+        # In a VM, NVML does not report the slot: on EC2, the A10G and T4 use 8 lanes, but NVML reports a maximum
+        # of 16.
         # Source: influxdata/telegraf, plugins/inputs/nvidia_smi/testdata, a10g.xml, tesla-t4.xml; 2026-11-29.
         # The GPU of a superchip is connected to its CPU by NVLink-C2C.
         expect["pcie-width"] = Expectation(gpu.pcie_width, of_gpu)

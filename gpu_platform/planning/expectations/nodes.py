@@ -85,8 +85,8 @@ def _driver_remedy(requirements: NodeRequirements) -> str:
             return "the node gets the driver when it boots: drain it, then reboot or replace it"
         case _ if requirements.pool.image.driver is not None:
             return (
-                "replace the node when its work has ended; if it already has the image in the stack file, correct "
-                f"{requirements.path}.image.driver"
+                "replace the node when its pods have finished; if it already has the image in the stack file, "
+                f"correct {requirements.path}.image.driver"
             )
         case _ if requirements.pool.nodes is not None:
             return "install the driver on the node, or correct operator.driver.version"

@@ -31,8 +31,8 @@ from gpu_platform.stack.team import Team
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuidedPlatform:
-    """Facts about the platform for the guides of teams. `queues` are the environment's queues, and `volumes` are
-    the volumes of all teams.
+    """Facts about the platform for the team guides. `queues` are the environment's queues, and `volumes` are the
+    volumes of all teams.
     """
 
     cloud: Cloud
@@ -154,7 +154,9 @@ def _granted(pool: PoolPlan, team: TeamPlan, queue: TeamQueuePlan | None) -> boo
 
 
 def _may_use(resource: str, pool: PoolPlan, team: TeamPlan, queue: TeamQueuePlan | None) -> bool:
-    """Return whether the team has quota for a resource or may borrow it. With queues, this depends on the pool."""
+    """Return whether the team has quota for a resource, or may borrow quota for it. If the team uses queues, the
+    answer depends on the pool.
+    """
     if queue is not None:
         return any(flavor.pool == pool.name and flavor.serves(resource) for flavor in queue.flavors)
     return team.quota.get(names.quota_key(resource), "0") != "0"
@@ -204,7 +206,7 @@ def _together(example: ExamplePlan, levels: Mapping[str, tuple[str, ...]], avail
 def _with_checkpoints(
     example: ExamplePlan, classes: Sequence[StorageClassPlan], volumes: Sequence[VolumePlan]
 ) -> ExamplePlan:
-    """Return a training job with a place for its checkpoints: a volume of the team, or else a new claim."""
+    """Return a training job with storage for its checkpoints: one of the team's volumes, or else a new claim."""
     if example.kind != "training":
         return example
     # A pod needs more than the claim to use a volume that a sidecar mounts.

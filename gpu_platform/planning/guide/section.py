@@ -1,4 +1,4 @@
-"""Types for the plan of guides: a team's access, pools, volumes, clean-up and example workloads."""
+"""Types for the team guides: a team's access, pools, volumes, clean-up and example workloads."""
 
 from __future__ import annotations
 

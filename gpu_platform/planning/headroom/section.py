@@ -1,4 +1,4 @@
-"""Types of the headroom plan."""
+"""Types for the headroom plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plan when nodes may be changed, and refuse pools that would exceed the limit over all nodes."""
+"""Plan when nodes may be changed, and refuse pools that exceed the limit for all nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from gpu_platform.stack.sharing import MigRoll, Sharing
 
 
 def check(changes: Changes, pools: Iterable[tuple[int, Pool]], sharing: Iterable[tuple[str, Sharing]]) -> Problems:
-    """Return a problem for each pool whose own limit on unavailable nodes exceeds the limit over all pools."""
+    """Return a problem for each pool whose own limit on unavailable nodes exceeds the limit for all pools
+    together.
+    """
     problems = Problems()
     most = changes.max_unavailable
     for place, count in _declared(pools, sharing) if most is not None else ():
@@ -27,12 +29,12 @@ def check(changes: Changes, pools: Iterable[tuple[int, Pool]], sharing: Iterable
 
 
 def plan(changes: Changes) -> ChangesPlan:
-    """Return the plan for changes of nodes."""
+    """Return the plan for node changes."""
     return ChangesPlan(window=plan_window(changes.window), max_unavailable=changes.max_unavailable)
 
 
 def plan_window(window: Window | None) -> WindowPlan | None:
-    """Return the plan of a window, with its days in the order of the week."""
+    """Return the plan for a window, with its days in the order of the week."""
     if window is None:
         return None
     return WindowPlan(

@@ -1,8 +1,8 @@
 """Decide whether a maintenance window is open at a given time, and when it opens next.
 
 Days and time of day are local: a window in Berlin opens at 22:00 in summer and in winter. Its duration is elapsed
-time: 4 hours are 4 hours even in the night in which the clocks change. A time that the clocks skip is interpreted
-with the offset before the change (PEP 495, fold 0). All arguments and results have a time zone.
+time: 4 hours are 4 hours even on the night when the clocks change. A time that the clocks skip is interpreted with
+the offset before the change (PEP 495, fold 0). All arguments and results have a time zone.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _DAYS_BEFORE, _DAYS_AFTER = 3, 9
 
 
 def open_until(window: WindowPlan, at: datetime) -> datetime | None:
-    """Return when the window that is open at `at` closes, or None. At the returned time, the window is already
-    closed.
+    """Return when the window that is open at `at` closes, or None if it is not open. At the returned time, the
+    window is already closed.
     """
     return next((end for start, end in _merged(window, at) if start <= at < end), None)
 

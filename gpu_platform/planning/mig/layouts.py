@@ -130,8 +130,8 @@ def _blocked(mig: Mig, profile: MigProfile, placed: tuple[GpuInstance, ...]) -> 
 
 
 def blocked_by(mig: Mig, layout: Mapping[str, int]) -> tuple[tuple[GpuInstance, ...], Blocked] | None:
-    """Return the placed instances of an illegal layout, and the first instance that does not fit and what blocks
-    it.
+    """Return the instances of an illegal layout that can be placed, and the first instance that does not fit, with
+    what blocks it.
 
     Return None for a legal layout. Large profiles are placed first.
     """

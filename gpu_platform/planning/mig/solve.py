@@ -66,7 +66,7 @@ def _cover(
     solver = new_solver(seconds)
     status = solver.solve(model)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        # Without a solution in time, use one GPU for each instance, which is always legal.
+        # If no solution is found in time, use one GPU for each instance, which is always legal.
         return _one_each(layouts, wanted), 1
     return [solver.value(use) for use in uses], round(solver.best_objective_bound)
 
@@ -106,7 +106,7 @@ def mig_parted_document(
     """Return the solution as a mig-parted config, with one entry in `mig-configs` per node of `gpus_per_node`
     GPUs.
 
-    GPUs of the last node that are not needed stay whole. mig-parted takes only counts; it finds the start
+    On the last node, GPUs that are not needed stay whole. mig-parted takes only counts; it finds the start
     positions itself.
     """
     nodes = [gpus[first : first + gpus_per_node] for first in range(0, len(gpus), gpus_per_node)]

@@ -224,7 +224,7 @@ def cluster_alerts(pools: Sequence[PoolPlan], *, queues: bool) -> Iterator[Alert
         expr='max by (namespace, pod) (kube_pod_status_phase{phase="Pending", '
         f'namespace!="{names.HEADROOM_NAMESPACE}"}}) == 1 and on (namespace, pod) '
         f"group by (namespace, pod) ({_requested(pools)})"
-        # A queue holds these pods back on purpose.
+        # A queue keeps these pods pending on purpose.
         ' unless on (namespace, pod) kube_pod_status_reason{reason="SchedulingGated"} == 1',
         for_="30m",
         severity="warning",
@@ -280,7 +280,7 @@ def cluster_alerts(pools: Sequence[PoolPlan], *, queues: bool) -> Iterator[Alert
 
 
 def _requested(pools: Sequence[PoolPlan]) -> str:
-    """Return PromQL for the pods' requests and claims for GPUs that the cluster currently offers.
+    """Return a PromQL expression for the pods' requests and claims for GPUs that the cluster currently offers.
 
     A resource that is offered only by pools with a schedule is excluded while no node offers it, because these
     pools are off on purpose.
@@ -301,7 +301,7 @@ def _requested(pools: Sequence[PoolPlan]) -> str:
 
 
 def _waits_for_a_start(pools: Sequence[PoolPlan]) -> str:
-    """Return PromQL that excludes a queue if its workloads wait only for pools that are off by schedule.
+    """Return a PromQL clause that excludes a queue if its workloads wait only for pools that are off by schedule.
 
     `kueue_cluster_queue_resource_pending` (with `enableClusterQueueResources`) contains the pending requests of
     each queue by resource. Without this metric, nothing is excluded. It may be missing if the cluster's owner

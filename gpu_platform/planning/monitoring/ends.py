@@ -1,7 +1,7 @@
 """Alerts before reserved capacity ends.
 
 They compare the current time with the end in the stack file, and need no metric. In PromQL, `vector(time())` is
-the evaluation time in seconds since 1970, and a comparison without `bool` drops samples for which it is false.
+the evaluation time in seconds since 1970, and a comparison without `bool` drops all samples that do not match.
 """
 
 from __future__ import annotations

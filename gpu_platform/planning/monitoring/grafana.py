@@ -14,7 +14,7 @@ NAMES: Final = ("fleet", "team", "node", "workload", "cost")
 
 
 def dashboards() -> tuple[DashboardPlan, ...]:
-    """Return the plan of every dashboard."""
+    """Return the plan for every dashboard."""
     return tuple(
         DashboardPlan(name=name, config_map=f"gpu-platform-dashboard-{name}", file=f"{name}.json")
         for name in NAMES

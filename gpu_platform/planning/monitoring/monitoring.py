@@ -40,7 +40,7 @@ def check(context: CompleteContext) -> None:
 
 
 def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[MonitoringPlan | None]:
-    """Return the plan of scraping, recording rules and alerts, or None if monitoring is off."""
+    """Return the plan for scraping, recording rules and alerts, or None if monitoring is off."""
     monitoring, parts = context.environment.monitoring, gpu_parts(context.cloud.cluster)
     if not monitoring.enabled:
         return Decided(None)
@@ -53,7 +53,7 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[Monitor
     own_exporter = parts.dcgm_exporter == "install"
     new = context.cloud.creates_cluster
     decisions: tuple[Decision, ...] = ()
-    # The plan of add-ons does not exist yet, so read the stack file.
+    # The add-on plan does not exist yet, so read the stack file.
     # It does not matter who installed the Prometheus operator.
     has_operator = not new or context.environment.addons.prometheus is not None
     service_monitor = has_operator if monitoring.prometheus_operator is None else monitoring.prometheus_operator
@@ -159,7 +159,9 @@ def _installs_kueue(context: CompleteContext) -> bool:
 
 
 def _attribution(pools: Sequence[PoolPlan]) -> tuple[Decision, ...]:
-    """Return the decision that the exporter cannot attribute a shared GPU to one of its pods."""
+    """Return a decision about the metrics of shared GPUs. The exporter cannot attribute a shared GPU to one of its
+    pods.
+    """
     shared = [pool.name for pool in pools if pool.has_gpus and pool.sharing.mode in ("time-slicing", "mps")]
     if not shared:
         return ()

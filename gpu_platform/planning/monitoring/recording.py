@@ -24,7 +24,7 @@ HELD: Final = f'pod!="", namespace!="{names.HEADROOM_NAMESPACE}"'
 _ONE: Final = "node, pool, UUID, GPU_I_ID, modelName"
 """Labels that identify a GPU or MIG instance without its user."""
 
-# Name of the rule, the exporter's metric, and labels in addition to the labels of every GPU.
+# Each entry: the rule's name, the exporter's metric, and labels in addition to the labels of every GPU.
 _OF_GPU: Final = (
     ("gpu:busy:ratio", "busy", ""),
     ("gpu:sm_active:ratio", "sm_active", ""),
@@ -68,7 +68,7 @@ AGENT_METRICS: Final[Mapping[str, tuple[str, float]]] = {
     "nvlink_replays": ("gpu_nvlink_replays_total", 1),
 }
 _AGENT_LABELS: Final = "node, pool, gpu, UUID, modelName, GPU_I_ID, GPU_I_PROFILE"
-# Rule name, and the metrics for the two directions of a link, which the rule adds up.
+# Each entry: the rule's name, and the metrics for the two directions of a link, which the rule adds up.
 _LINKS: Final = (
     ("gpu:nvlink:bytes_per_second", "nvlink_sent", "nvlink_received"),
     ("gpu:pcie:bytes_per_second", "pcie_sent", "pcie_received"),
@@ -187,7 +187,8 @@ def _costs(pools: Sequence[PoolPlan]) -> Iterator[RecordingRule]:
         )
 
 
-# Rule name, the node agent's counter, and node_exporter's counter, which covers mlx5 ports but not EFA.
+# Each entry: the rule's name, the node agent's counter, and node_exporter's counter, which covers mlx5 ports but
+# not EFA.
 _FABRIC: Final = (
     (
         "node:fabric_transmitted:bytes_per_second",
@@ -224,7 +225,7 @@ def _fabric(*, node_exporter: bool, agent: bool) -> Iterator[RecordingRule]:
             yield RecordingRule(record=record, expr=" or ".join(sources))
 
 
-# Kinds that own pods directly, and a pattern for the workload's name in the name of the owner.
+# Kinds that own pods directly, and a pattern that finds the workload's name in the owner's name.
 _OWNER: Final[Mapping[str, str]] = {
     "ReplicaSet": "(.+)-[^-]+",
     **dict.fromkeys(("Job", "StatefulSet", "DaemonSet", "RayCluster", "PyTorchJob", "MPIJob"), "(.+)"),
@@ -232,7 +233,7 @@ _OWNER: Final[Mapping[str, str]] = {
 
 
 def _workloads() -> Iterator[RecordingRule]:
-    """Yield rules for the use of GPUs by Deployment, Job, Ray cluster or other workload that owns the pods."""
+    """Yield rules for the GPU usage of each workload, such as a Deployment, a Job or a Ray cluster."""
     owners = " or ".join(
         f'label_replace(kube_pod_owner{{owner_is_controller="true", owner_kind="{kind}"}}, '
         f'"workload", "$1", "owner_name", "{pattern}")'

@@ -1,4 +1,4 @@
-"""The plan of metrics, recording rules and alerts."""
+"""Types for the monitoring plan: metrics, recording rules, alerts and dashboards."""
 
 from __future__ import annotations
 

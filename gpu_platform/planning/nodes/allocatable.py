@@ -19,7 +19,7 @@ from gpu_platform.catalog.models import MachineType
 from gpu_platform.planning.clouds.vendors import by_bands, vendor_of
 
 EVICTION_MIB: Final = 100
-"""The kubelet evicts pods when less memory than this is free."""
+"""Free memory below which the kubelet evicts pods."""
 
 _KARPENTER_OVERHEAD: Final = 0.075
 _GRAVITON_CMA_MIB: Final = 64

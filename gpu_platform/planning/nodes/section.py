@@ -1,4 +1,4 @@
-"""Types of a node's plan that every package shares: labels, taints, kubelet settings and a company's additions."""
+"""Types for node plans that all packages share: labels, taints, kubelet settings and a company's additions."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class KernelSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kubelet:
-    """Kubelet settings of a pool's nodes, which are set at creation."""
+    """Kubelet settings that a pool's nodes receive when they are created."""
 
     topology_policy: str
     topology_scope: str

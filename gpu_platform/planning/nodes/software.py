@@ -29,7 +29,7 @@ without GPUs. The stack file's `device_plugin: provider` is `image` on Bottleroc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuAccess:
-    """The access of a pod to all GPUs of a node, although the scheduler allocates no GPU to the pod."""
+    """How a pod accesses all GPUs of a node, although the scheduler allocates no GPU to the pod."""
 
     runtime_class: str | None
     privileged: bool
@@ -56,10 +56,11 @@ class NodeSoftware:
 
     @property
     def operands(self) -> bool:
-        """Whether the operator's DaemonSets run on the nodes.
+        """Whether the operator's DaemonSets run on the nodes: either all of them or none.
 
-        They run all together or not at all. Metrics and feature discovery wait for the operator's validator, which
-        waits for a toolkit. GKE's software has no such toolkit, and Bottlerocket hides it from unprivileged pods.
+        The DaemonSets for metrics and feature discovery wait for the operator's validator, which waits for the
+        NVIDIA Container Toolkit. GKE does not install this toolkit, and Bottlerocket hides it from unprivileged
+        pods.
         """
         return self.device_plugin in {"operator", "dra"}
 

@@ -1,4 +1,4 @@
-"""Types for the plan of settings that all Kubernetes objects share."""
+"""Types for the settings that all Kubernetes objects share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types for the plan of the policy pack's configuration."""
+"""Types for the configuration of the policy pack."""
 
 from __future__ import annotations
 
