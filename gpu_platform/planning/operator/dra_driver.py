@@ -99,9 +99,9 @@ def _order(version: str) -> tuple[int, ...]:
 def plan_dra_driver(
     context: CompleteContext, settings: OperatorSettings, pools: Sequence[PoolPlan]
 ) -> Decided[DraDriverPlan | None]:
-    """Return the plan of the driver's chart for pools with NVLink between nodes, or None.
+    """Return the plan for the driver's chart, or None.
 
-    The result is None if there are no such pools, or if GPUs are claimed through DRA.
+    The result is None if no pool has NVLink between nodes, or if GPUs are claimed through DRA.
     """
     racks = [pool for pool in pools if pool.nvlink_domain is not None]
     declared = context.operator.compute_domains
@@ -161,7 +161,7 @@ def _expressions(pool: PoolPlan) -> list[Mapping[str, Any]]:
 
 
 def _quota(racks: Sequence[PoolPlan]) -> PriorityQuotaPlan:
-    """Return a ResourceQuota so that pods with the driver's priority class are admitted outside kube-system."""
+    """Return a ResourceQuota that admits pods with the driver's priority class outside kube-system."""
     pods = _PODS_BESIDE + 2 * sum(pool.nodes.max for pool in racks)
     return PriorityQuotaPlan(
         name=f"{names.DRA_DRIVER_CHART}-system-critical", pods=pods, priority_classes=(NODE_CRITICAL,)

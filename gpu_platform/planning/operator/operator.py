@@ -73,8 +73,8 @@ def plan(
     pools: Sequence[PoolPlan],
     metrics: ConfigMapPlan | None,
 ) -> Decided[OperatorPlan]:
-    """Return the operator's plan for planned pools. `resolved_pools` contain the sharing as declared in the stack
-    file.
+    """Return the plan for the GPU Operator on these pools. `resolved_pools` contain each pool's GPU sharing as the
+    stack file declares it.
 
     CPU pools are ignored, because the operands select nodes with GPUs and tolerate only the taints of GPU pools.
     """
@@ -97,7 +97,7 @@ def plan(
 
 
 def _present(context: CompleteContext, parts: tuple[PartPlan, ...]) -> OperatorPlan:
-    """Return the plan of an operator that the cluster's owner has installed. The program then creates nothing."""
+    """Return the plan for an operator that the cluster's owner has installed. The program then creates nothing."""
     return OperatorPlan(
         release=context.catalog.operator_releases[context.environment.operator.release].version,
         namespace=names.OPERATOR_NAMESPACE,
@@ -311,9 +311,7 @@ def _copies_by_gdr(pool: PoolPlan) -> bool:
 
 
 def _quota(pools: Sequence[PoolPlan]) -> PriorityQuotaPlan:
-    """Return a ResourceQuota so that pods with system-critical priority classes are admitted outside
-    kube-system.
-    """
+    """Return a ResourceQuota that admits pods with system-critical priority classes outside kube-system."""
     return PriorityQuotaPlan(
         name="gpu-operator-system-critical",
         pods=PODS_BESIDE + OPERANDS_PER_NODE * sum(pool.nodes.max for pool in pools),

@@ -1,4 +1,4 @@
-"""Types for the plan of the GPU Operator."""
+"""Types for the GPU Operator's plan."""
 
 from __future__ import annotations
 
@@ -54,4 +54,4 @@ class OperatorPlan:
     quota: PriorityQuotaPlan | None
     """ResourceQuota for clusters that reserve system-critical priority classes for kube-system (GKE)."""
     dra_driver: DraDriverPlan | None = None
-    """The DRA driver next to a device plugin, for GPUs with NVLink between nodes."""
+    """The DRA driver alongside a device plugin, for GPUs with NVLink between nodes."""

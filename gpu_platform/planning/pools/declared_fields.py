@@ -30,7 +30,7 @@ def check_declared_field(part: BaseModel, name: str, provider: Provider, problem
 
 
 def _refused(field: FieldInfo, value: object, provider: Provider) -> On | None:
-    """Return the declaration of a field that rules out a value on the provider, or None."""
+    """Return the field's declaration that forbids a value on the provider, or None."""
     return next((one for one in declarations(field) if refuses(one, value, provider)), None)
 
 

@@ -1,6 +1,6 @@
 """Resources of an empty node for team pods: its allocatable resources minus the requests of DaemonSets.
 
-Every calculation about nodes (check, capacity, suggest, place, rehearse, shares of queues and of pods) uses this
+Every calculation about nodes (check, capacity, suggest, place, rehearse, queue quotas and pod sizes) uses this
 module. The DaemonSets come from the plan (`PoolPlan.daemonsets`). For a machine type without a pool, these are all
 DaemonSets that its cloud may install. Only the node agent runs on nodes that the program creates as Node objects.
 """
@@ -41,9 +41,10 @@ def free_resources(pool: PoolPlan) -> NodeResources:
 
 
 def free_of_machine(machine: MachineType, *, huge_pages_mib: int = 0) -> FreeNode:
-    """Return the free resources of an empty node of a machine type, as a minimum that holds for every stack file.
+    """Return the resources that an empty node of a machine type offers to pods, whatever the stack file says.
 
-    The result is cached per machine type, because the search for pools calls this for every pair of pod and pool.
+    All DaemonSets that the cloud may install are subtracted. The result is cached per machine type, because the
+    search for a pool needs it for every pair of pod and pool.
     """
     return _free_of_machine(machine, huge_pages_mib)
 

@@ -30,7 +30,7 @@ def plan(context: CompleteContext, resolved_pools: Sequence[ResolvedPool]) -> De
 
 
 def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolPlan]:
-    """Return the plan of one valid pool."""
+    """Return the plan for one valid pool."""
     pool, required = resolved.pool, requirements.plan(context, resolved)
     needed = required.value
     machine = needed.machine

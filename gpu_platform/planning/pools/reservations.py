@@ -18,8 +18,8 @@ _WORDS: Final = {"machine_type": "with", "zone": "in", "starts": "from", "ends":
 class _Declared:
     """A reservation as a pool declares it.
 
-    `path` is the place of its name in the stack file. `project` is the project of its owner, or None for the
-    cluster's project.
+    `path` is where the stack file names it. `project` is the project of its owner, or None for the cluster's
+    project.
     """
 
     path: str
@@ -31,8 +31,8 @@ class _Declared:
     ends: datetime | None
 
     def differs(self, other: _Declared) -> tuple[str, str] | None:
-        """Return, as two texts, the fields in which the reservations differ, or None. Undeclared fields never
-        differ.
+        """Return the differing fields of each reservation as text, or None if the reservations do not differ.
+        Undeclared fields never differ.
         """
         found = [
             (f"{word} {_text(mine)}", f"{word} {_text(theirs)}")

@@ -1,4 +1,4 @@
-"""Types for the plan of a node pool: its nodes, their labels and taints, and their resources."""
+"""Types for node pool plans: the nodes, their labels and taints, and their resources."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class PoolPlan:
     cloud: object | None
     """How the cloud creates the nodes. None if the program creates them or they already exist."""
     cloud_nodes: CloudNodes = field(default_factory=CloudNodes, metadata=NOT_IN_JSON)
-    """Properties of the created nodes that the rest of the plan depends on. They follow from `cloud`."""
+    """Properties of the created nodes that other plans depend on. They follow from `cloud`."""
     price: NodePrice
     utilisation: float | None
     expectations: Expectations
@@ -130,7 +130,7 @@ class PoolPlan:
 
     @property
     def autoscaled(self) -> bool:
-        """Whether the stack file shows that an autoscaler changes the number of nodes for pending pods."""
+        """Whether, according to the stack file, an autoscaler changes the number of nodes for pending pods."""
         return self.autoscaler is not None or self.cloud_nodes.autoscaled
 
     @property
