@@ -43,13 +43,16 @@ def check_queueing(environment: Environment, cloud: Cloud, available: Available,
         problems.at("overcommit").add(
             f"{environment.overcommit:g} with queueing",
             "1, because a queue starts a workload when its quota is free, and nodes must then be free",
-            "remove overcommit, and lower the quotas: teams borrow what others do not use",
+            "remove overcommit, and lower the quotas, because teams borrow what others do not use",
         )
     if queueing.topology and (found := unsuitable(available.pools, cloud)):
         ways = what_to_write(available.pools, cloud)
         here.at("topology").add(
             f"true, and {', '.join(found)}",
-            "true only if all nodes exist and all pools have a device plugin: Kueue counts only nodes that exist",
+            (
+                "true only if all nodes exist and all pools have a device plugin, because Kueue counts only "
+                "nodes that exist"
+            ),
             "remove topology" + (f", or write {ways}" if ways else ""),
         )
     check_offered(queueing.reserve, available, here.at("reserve"))
@@ -84,9 +87,10 @@ def _check_sizes(available: Available, here: Problems) -> None:
 def check_teams(
     queueing: Queueing | None, teams: Sequence[tuple[str, Team]], available: Available, problems: Problems
 ) -> None:
-    """Record a problem if a team has a `queue` without `queueing`, or if its limits exceed its quota or the pools.
+    """Record a problem if a team has a `queue` without `queueing`, or if its limits exceed its quota or what the
+    pools offer.
 
-    Each entry of `teams` is a pair of a team's place in the stack file and the team.
+    Each entry of `teams` is a pair: the team's path in the stack file, and the team.
     """
     offers = offers_of(available)
     for path, team in teams:
@@ -166,8 +170,8 @@ def _check_by_pool(
 
 
 def check_sums_by_pool(teams: Sequence[tuple[str, GpuUnits]], offers: Offers, problems: Problems) -> None:
-    """Record a problem if quotas by pool together exceed a pool. Each entry of `teams` is a pair of a quota's
-    place in the stack file and the quota.
+    """Record a problem if the teams' quotas for a pool add up to more than the pool has. Each entry of `teams` is
+    a pair: the quota's path in the stack file, and the quota.
     """
     for name, of_resource in offers.items():
         for offer in of_resource:
@@ -184,9 +188,10 @@ def check_sums_by_pool(teams: Sequence[tuple[str, GpuUnits]], offers: Offers, pr
 
 
 def check_gpus(nominal: Mapping[str, Mapping[str, ByPool]], offers: Offers, problems: Problems) -> None:
-    """Record a problem if quotas of several resources together take more GPUs than a pool has at its maximum size.
+    """Record a problem if quotas for several resources together take more GPUs than a pool has at its maximum
+    size.
 
-    Device classes may share the same GPUs. `nominal` contains the quotas by the team's place in the stack file,
+    Device classes may share the same GPUs. `nominal` contains the quotas by the team's path in the stack file,
     resource and pool.
     """
     pools = {offer.pool.name: offer.pool for found in offers.values() for offer in found}
@@ -204,7 +209,7 @@ def check_gpus(nominal: Mapping[str, Mapping[str, ByPool]], offers: Offers, prob
             units = ", ".join(dict.fromkeys(resource for _, resource in taken))
             Problems(f"{path}.quota", problems.found).at(quota_place(name)).add(
                 f"quotas of {units} that take {float(sum(taken.values())):.3g} GPUs of pool {pool.name}",
-                f"at most {most}: the resources share the same GPUs",
+                f"at most {most}, because the resources share the same GPUs",
                 "lower the quotas",
             )
 
@@ -231,8 +236,8 @@ def check_limits(team: Team, shares: Shares, offers: Offers, here: Problems) -> 
 
 
 def check_starts(starts: Iterable[Start], here: Problems) -> None:
-    """Record a problem for work that cannot start on its pool, even if the team borrows everything that others
-    could lend there.
+    """Record a problem for each declared workload that cannot start on its pool, even if the team borrows all
+    quota that others can lend there.
     """
     # Pools with too few resources for pods that always run. Each is reported once, and not for every job.
     refused: set[str] = set()

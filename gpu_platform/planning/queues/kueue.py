@@ -26,8 +26,9 @@ from gpu_platform.stack.queueing import Queueing
 MAX_DEVICE_CLASSES: Final = 16
 """Maximum number of device classes that Kueue maps to quotas (validateDeviceClassMappings of Kueue)."""
 
-# If a framework's CRD is absent, Kueue starts to watch the kind when the CRD is installed. Pods of Deployments and
-# StatefulSets are queued as single pods, because Kueue's StatefulSet integration rejects a change of their size.
+# If a framework's CRD is absent, Kueue starts to watch the kind when the CRD is installed.
+# Pods of Deployments and StatefulSets are queued as single pods, because Kueue's StatefulSet integration rejects
+# changes to their size.
 _FRAMEWORKS: Final = (
     "batch/job",
     "jobset.x-k8s.io/jobset",
@@ -61,7 +62,7 @@ PROVISIONING_RETRY: Final = RetryPlan(base_seconds=_RETRY_SECONDS, max_seconds=1
 
 
 def plan_kueue(queueing: Queueing, cloud: Cloud, available: Available, catalog: Catalog) -> KueuePlan:
-    """Return the plan of Kueue's controller from the declared queues and the resources of the pools."""
+    """Return the plan for Kueue's controller, from the declared queues and the resources of the pools."""
     chart = catalog.charts[CHART]
     config = _config(queueing, cloud, available)
     install = "present" if queueing.kueue == "present" else "config" if cloud.runs_kueue else "helm"

@@ -49,8 +49,7 @@ def flavor_quotas(
     flavors: Mapping[str | None, str],
     checks: Mapping[str, str],
 ) -> tuple[FlavorQuota, ...]:
-    """Return the quotas of a team by flavor, first for nodes without GPUs and then for the pools that the team may
-    use.
+    """Return a team's quotas by flavor, first for nodes without GPUs and then for the pools that the team may use.
 
     Kueue tries the flavors in this order. `priority` is the team's priority class. Pools for the purpose with the
     same name come first. `flavors` maps each pool to the name of its flavor. `checks` maps each pool whose nodes
@@ -168,8 +167,8 @@ def cohort_amounts(
 
 
 def amounts(pool: PoolPlan, part: Mapping[str, ByPool], offers: Offers) -> Mapping[str, int]:
-    """Return the amounts on a pool of the GPU resources in `part`, and of the CPU (millicores) and memory (bytes)
-    that belong to their GPUs.
+    """Return the amounts of the GPU resources in `part` on a pool, and the amounts of CPU (millicores) and memory
+    (bytes) that belong to their GPUs.
     """
     cpu, mib = _of_node(pool, _nodes(pool, part, offers))
     return {"cpu": cpu, "memory": mib * _MIB, **{name: part[name].get(pool.name, 0) for name in offers}}

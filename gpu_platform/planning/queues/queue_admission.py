@@ -1,7 +1,8 @@
 """Parameters of the admission rules for a team's queue, and the defaults of queued objects.
 
 The rules are in gpu_platform/catalog/rules/queues.yaml. Kueue takes the priority of a workload from its label or
-from the pod templates. Kueue ignores a class that admission adds only to pods, because pods are created later.
+from the pod templates. Kueue ignores a priority class that admission adds only to pods, because pods are created
+later.
 
 Sources: kubernetes-sigs/kueue v0.19.2, pkg/controller/constants; Kubernetes API reference,
 MutatingAdmissionPolicy; read 2026-11-23.
@@ -213,8 +214,8 @@ def _has_request_alone(container: str, size: str) -> str:
 
 
 def _request_limits(template: str, pointer: str) -> str:
-    """Return the JSON patches for a template. They set missing requests of its containers to the containers'
-    limits.
+    """Return the JSON patches for a template. They set each missing request of a container to the container's
+    limit.
     """
     return " + ".join(_request_limits_of(kind, template, pointer) for kind in ("containers", "initContainers"))
 

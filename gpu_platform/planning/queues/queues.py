@@ -95,8 +95,8 @@ def _check_starts(
     available: Available,
     problems: Problems,
 ) -> None:
-    """Record problems with quotas that count a GPU twice, and with work that cannot start even if other teams lend
-    all they can.
+    """Record a problem for quotas that count a GPU twice, and for declared workloads that cannot start even if
+    other teams lend all the quota that they can.
     """
     divided = _divide(environment, own_stack, available)
     shares = divided.division.teams
@@ -107,7 +107,7 @@ def _check_starts(
 
 
 def _divide(environment: Environment, own_stack: Sequence[Team], available: Available) -> DividedPools:
-    """Divide the pools' resources among the teams, considering their declared work."""
+    """Divide the pools' resources among the teams, taking into account their declared workloads."""
     offers = offers_of(available)
     work = {one.name: declared_work(one, available) for one in (*environment.teams, *own_stack)}
     return DividedPools(
@@ -170,7 +170,7 @@ def plan_one(
 
 
 def team_queues(queues: QueuesPlan | Sequence[TeamQueuePlan] | None) -> Sequence[TeamQueuePlan]:
-    """Return the queues of teams in the plan of an environment or of a team's own stack."""
+    """Return the team queues from the plan for an environment, or from the plan for a team's own stack."""
     return queues.teams if isinstance(queues, QueuesPlan) else queues or ()
 
 

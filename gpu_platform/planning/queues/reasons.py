@@ -64,7 +64,9 @@ def _why_topology(queueing: Queueing, planned: QueuesPlan, pools: Sequence[PoolP
 def queue_decisions(
     teams: Sequence[Team], queues: Sequence[TeamQueuePlan], divided: DividedPools
 ) -> tuple[Decision, ...]:
-    """Return decisions about each queue, the start of declared work, and limits that are too high."""
+    """Return decisions about each queue, about the declared workloads that it can start, and about limits that are
+    too high.
+    """
     by_name = {queue.namespace: queue for queue in queues}
     found: list[Decision] = []
     for team in teams:
@@ -105,8 +107,8 @@ def _lent(resource: str, shares: Shares) -> str:
 
 
 def _start(team: Team, start: Start) -> Decision:
-    """Return the decision that states whether declared work starts on the team's own quota while all other teams
-    use their quotas.
+    """Return the decision that states whether a declared workload starts on the team's own quota while all other
+    teams use their quotas.
     """
     job = start.job
     what = f"{job.path} ({job.name})"

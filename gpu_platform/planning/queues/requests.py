@@ -1,4 +1,4 @@
-"""Check that declared work can start on pools whose nodes are requested for one workload at a time.
+"""Check that declared workloads can start on pools whose nodes are requested for one workload at a time.
 
 A ProvisioningRequest for such nodes may contain only one kind of pod. Kueue adds a PodSet for each kind of pod
 that requests resources of the pool, even if these pods run on another pool (kubernetes-sigs/kueue v0.19.2,

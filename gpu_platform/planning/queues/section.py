@@ -1,4 +1,4 @@
-"""Types for the plan of queues: Kueue, its flavors and topologies, and the queue of each team."""
+"""Types for the queue plan: Kueue, its flavors and topologies, and the queue of each team."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TopologyPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorPlan:
-    """A ResourceFlavor for nodes of one kind. Pods that start on the flavor get its labels as node selector, and
+    """A ResourceFlavor for nodes of one kind. Pods that start on the flavor get its labels as a node selector, and
     its tolerations.
 
     `pool` is the pool of its nodes, or None for nodes that belong to no pool. A flavor without a pool does not
@@ -119,7 +119,7 @@ class FlavorQuota:
     in_container: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def serves(self, resource: str) -> bool:
-        """Return whether the queue has quota for a resource on this flavor, or may borrow it there."""
+        """Return whether the queue has quota for a resource on this flavor, or may borrow quota for it there."""
         return any(one.resource == resource and {one.nominal, one.borrow} != {"0"} for one in self.limits)
 
 
@@ -147,11 +147,11 @@ class TeamQueuePlan:
     """A team's ClusterQueue, which has the name of the team's namespace, and the LocalQueue in that namespace.
 
     `ceiling` is the nominal quota plus the borrowing limit, by ResourceQuota key. `required` indicates whether
-    Jobs and pods must name the queue themselves. `priorities` are the classes that the team may use.
-    `default_priority` is the class of queued objects that name no class. If it is None, the cluster cannot add a
-    class, and such Jobs have priority 0. `tainted` indicates whether all GPU nodes have the taint for GPUs. Queues
-    do not add a toleration for it to their workloads. `accounts` are the user names of service accounts in other
-    namespaces that are members.
+    Jobs and pods must name the queue themselves. `priorities` are the priority classes that the team may use.
+    `default_priority` is the priority class of queued objects that name none. If it is None, the cluster cannot
+    add a priority class, and such Jobs have priority 0. `tainted` indicates whether all GPU nodes have the taint
+    for GPUs. Queues do not add a toleration for it to their workloads. `accounts` are the user names of members
+    that are service accounts in other namespaces.
     """
 
     namespace: str
@@ -178,7 +178,7 @@ class TeamQueuePlan:
 
     @property
     def mutates(self) -> bool:
-        """Whether the cluster adds defaults to the team's templates when they are created."""
+        """Whether the cluster adds defaults to the team's pod templates when they are created."""
         return self.default_priority is not None
 
     def limits(self, pool: str) -> Mapping[str, Limits]:

@@ -1,10 +1,10 @@
-"""Divide the quotas of teams over pools, so that a job that fits its team's quota also fits the quota of a pool.
+"""Divide team quotas among pools, so that a job that fits its team's quota also fits the quota of a pool.
 
 Kueue starts all pods of a job on one flavor, which is a pool (kubernetes-sigs/kueue v0.19.2,
 pkg/scheduler/flavorassigner/flavorassigner.go; read 2026-11-28). If a quota is split into parts, a job larger than
 each part cannot start. A quota is therefore assigned to the pools that the stack file names, then to the pools of
-the team's declared work, then to pools for the team's purpose. Among these, one pool is preferred if the quota
-fits into it, and existing nodes are preferred to new nodes.
+the team's declared workloads, then to pools for the team's purpose. A single pool that fits the whole quota is
+preferred to several pools, and existing nodes are preferred to new nodes.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ Offers = Mapping[str, Sequence[Offer]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
-    """Nominal quota of a team, and its borrowing and lending limits, by resource and pool.
+    """A team's nominal quota, and its borrowing and lending limits, by resource and pool.
 
-    `lent` is the part of `borrow` that the cohort can lend now. Teams with their own stack may lend the rest
+    `lent` is the part of `borrow` that the cohort can lend now. Teams with their own stack may lend the remainder
     later.
     """
 
@@ -56,7 +56,7 @@ class Shares:
     lend: Mapping[str, ByPool]
 
     def uses(self, pool: str) -> bool:
-        """Return whether the team has quota on a pool or may borrow there."""
+        """Return whether the team has quota on a pool or may borrow quota there."""
         return any(units.get(pool) for part in (self.nominal, self.borrow) for units in part.values())
 
 
@@ -127,7 +127,8 @@ def divide_pools(
 ) -> Division:
     """Divide the pools among the teams of an environment, and its reserve among teams with their own stack.
 
-    `work` is the declared work of each team. The caller has checked that all quotas together fit the pools.
+    `work` contains the declared workloads of each team. The caller has checked that the pools have enough
+    resources for all quotas together.
     """
     queueing = environment.queueing
     reserve = queueing.reserve if queueing is not None else GpuUnits()
@@ -373,7 +374,8 @@ def _lendable(borrowing: _Borrowing, team: Team, cohorts: Mapping[str, ByPool]) 
 def _borrow(
     borrowing: _Borrowing, team: Team, cohorts: Mapping[str, ByPool], of_stacks: ByPool
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the maximum that a team borrows of a resource, by pool, and the part that others can already lend.
+    """Return the maximum number of units of a resource that a team borrows, by pool, and how many of them others
+    can already lend.
 
     `cohorts` are the units that each cohort lends. `of_stacks` is the quota of teams with their own stack, which
     lend it once they are deployed.

@@ -1,9 +1,9 @@
-"""Compare the requests of declared work with the quota on its pool: the team's own quota, and the quota that
-others can lend.
+"""Compare the requests of declared workloads with the quota on their pools: the team's own quota, and the quota
+that others can lend.
 
-Kueue starts work when one flavor has quota for all resources of all its pods (kubernetes-sigs/kueue v0.19.2,
+Kueue starts a workload when one flavor has quota for all resources of all its pods (kubernetes-sigs/kueue v0.19.2,
 pkg/scheduler/flavorassigner/flavorassigner.go; read 2026-11-28). A team can reclaim the quota that it has lent. A
-team cannot borrow quota that another team uses at all times for its own work.
+team cannot borrow quota that another team uses at all times for its own workloads.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gpu_platform.stack.team import Team
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DividedPools:
-    """The resources of the pools, their division among teams, and the declared work of all teams.
+    """The resources of the pools, their division among teams, and the declared workloads of all teams.
 
     `teams` are the teams of the environment. The division may contain one more team that has its own stack.
     """
@@ -58,9 +58,9 @@ class Lack:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
     """A declared job, and the resources that it lacks to start on the team's own quota. `beside` indicates whether
-    other work of the team always runs on the same pool.
+    other workloads of the team always run on the same pool.
 
-    `advice` describes the change that allows the work to start on the team's own quota.
+    `advice` describes the change that allows the job to start on the team's own quota.
     """
 
     job: DeclaredJob
@@ -70,12 +70,12 @@ class Start:
 
     @property
     def impossible(self) -> tuple[Lack, ...]:
-        """Resources that the work cannot get, even if others lend everything they can."""
+        """Resources that the job cannot get, even if others lend everything they can."""
         return tuple(one for one in self.lacks if one.needed > one.own + one.later)
 
     @property
     def waits_for_stacks(self) -> bool:
-        """Whether the work cannot start until teams with their own stack lend their quota."""
+        """Whether the job cannot start until teams with their own stack lend their quota."""
         return any(one.needed > one.own + one.lent for one in self.lacks)
 
 
@@ -124,7 +124,7 @@ def _lendable(team: Team, pool: PoolPlan, divided: DividedPools) -> Mapping[str,
 
 
 def _always(team: Team, resource: str, pool: PoolPlan, divided: DividedPools) -> int:
-    """Return how much of a resource a team's work uses on a pool at all times."""
+    """Return how much of a resource a team's workloads use on a pool at all times."""
     return sum(job.always.get(resource, 0) for job in divided.work[team.name] if job.pool == pool.name)
 
 

@@ -1,4 +1,4 @@
-"""Decide whether queues take the free room of nodes into account (topology-aware scheduling).
+"""Decide whether queues take the free capacity of nodes into account (topology-aware scheduling).
 
 Source: kubernetes-sigs/kueue v0.19.2, pkg/scheduler/flavorassigner/tas_flavorassigner.go. Flavors with a topology
 serve workloads that request a topology, or all workloads of a queue if every flavor of the queue has a topology.

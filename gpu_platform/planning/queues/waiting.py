@@ -1,4 +1,4 @@
-"""Compare how long Kueue waits for the pods of a started workload with how long the pods need to become ready.
+"""Compare how long Kueue waits for a workload's pods with how long the pods need to become ready.
 
 Kueue measures the time from admission until all pods are ready. After the timeout it stops the workload, and its
 model has to be loaded again from the beginning. Kueue also deletes the pending pods, and with them the request for

@@ -1,5 +1,5 @@
-"""Declared work of teams, as counted by their queues: the workloads in the stack file, with the units of their
-pods.
+"""GPU workloads that the stack file declares for each team, with the resources that their pods request from the
+team's queue.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from gpu_platform.stack.team import Team
 class DeclaredJob:
     """The GPU pods of one declared workload, such as a job or a service.
 
-    `path` is the workload's place below the team in the stack file. `requests` contains the amounts of all its
-    pods by resource. A workload that `ends` waits in the queue until there is room. A workload that does not end
-    uses its quota at all times.
+    `path` is the workload's path below the team in the stack file. `requests` contains the amounts of all its pods
+    by resource. `ends` indicates whether the workload finishes. It can then wait in the queue until there is room.
+    A workload that does not finish uses its quota at all times.
     """
 
     path: str
@@ -35,7 +35,7 @@ class DeclaredJob:
 
 
 def declared_work(team: Team, available: Available) -> tuple[DeclaredJob, ...]:
-    """Return the declared work of a team that needs GPUs."""
+    """Return a team's declared workloads that need GPUs."""
     found: list[DeclaredJob] = []
     for one, resource, units in gpu_pods(team, declared_pods(team, available), available.pools):
         of_pod = {
@@ -59,8 +59,8 @@ def declared_work(team: Team, available: Available) -> tuple[DeclaredJob, ...]:
 
 
 def units_of_work(resource: str, work: Iterable[DeclaredJob]) -> dict[str, int]:
-    """Return the units that a team's work needs, by pool. They are enough for all work that always runs, plus the
-    largest job that ends.
+    """Return the units that a team's workloads need, by pool. They are enough for all workloads that always run,
+    plus the largest job that finishes.
     """
     always: dict[str, int] = {}
     largest: dict[str, int] = {}
