@@ -30,7 +30,7 @@ def check_kernel(pool: Pool, machine: MachineType, problems: Problems) -> None:
     if pages > most:
         here.at("huge_pages").add(
             f"{pages} pages of {HUGE_PAGE_MIB} MiB on {machine.name}",
-            f"at most {most}, half of the machine's memory, because pods can use huge pages for nothing else",
+            f"at most {most}, half of the machine's memory, because pods can use this memory only as huge pages",
             f"write huge_pages: {most} or less",
         )
 

@@ -1,6 +1,4 @@
-"""Types for the requirements of nodes. The requirements are decided before the cloud plans how to create the
-nodes.
-"""
+"""Types for node requirements, which are decided before the cloud plans how to create the nodes."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ class ClassPlace:
 class NodeRequirements:
     """The requirements for the nodes of one pool.
 
-    `path` is the place of the pool in the stack file. The sharing configuration of `pool` contains no names or GPU
+    `path` is the pool's path in the stack file. The sharing configuration of `pool` contains no names or GPU
     models. `gpu` is None if the nodes have no GPUs. `kubelet` is None if the nodes keep the image's settings.
     `driver_version` is None if it is not known before a deployment.
     """

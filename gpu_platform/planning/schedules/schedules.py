@@ -62,8 +62,8 @@ def _unreachable(pool: PoolPlan, plan: EnvironmentPlan, lost: Sequence[str]) -> 
         what += f", and these cannot be used: {'; '.join(lost)}"
     if _has_queues(pool, plan):
         what += (
-            "; queues still admit workloads for it, and put them back after queueing.pods_ready_timeout: they "
-            "wait for its start"
+            "; queues still admit workloads for it, and put them back after queueing.pods_ready_timeout, so "
+            "they wait for its start"
         )
     return what
 

@@ -29,7 +29,7 @@ configurations are also config names there, so they must differ from these names
 
 
 def reserved_key(name: str) -> tuple[str, str, str]:
-    """Return the three texts of a problem for a reserved name: the name, the allowed values, and the fix."""
+    """Return the three strings of a problem for a reserved name: the name, the allowed values, and the fix."""
     reserved = " and ".join(f"{key!r}, the config {what}" for key, what in RESERVED_KEYS.items())
     return repr(name), f"any name except {reserved}", "rename it"
 
@@ -38,11 +38,11 @@ def reserved_key(name: str) -> tuple[str, str, str]:
 class ResolvedPool:
     """A pool as it is planned, with a sharing configuration that contains no names or GPU models.
 
-    `index` and `path` are the place of the pool in the stack file. `declared` is the configuration in the file, at
-    `sharing_path`, and `name` is its name, if any. `nodes` are the names of the nodes in the file. `sound` is
-    false if the configuration could not be resolved. In that case a problem has been recorded, and the GPUs are
-    planned as whole GPUs. `layout_places` contains, for each MIG layout of the resolved configuration, its index
-    in the file's `layouts`, or None for `layout`.
+    `index` and `path` are the pool's index and path in the stack file. `declared` is the configuration in the
+    file, at `sharing_path`, and `name` is its name, if any. `nodes` are the names of the nodes in the file.
+    `sound` is false if the configuration could not be resolved. In that case a problem has been recorded, and the
+    GPUs are planned as whole GPUs. `layout_places` contains, for each MIG layout of the resolved configuration,
+    its index in the file's `layouts`, or None for `layout`.
     """
 
     index: int = 0
@@ -103,7 +103,7 @@ def _check_models(sharing: Sharing, here: Problems, catalog: Catalog) -> None:
             place.add(
                 f"{entry.gpu!r}, whose PCI device id is not known",
                 "a GPU that a device-filter can name: " + ", ".join(_filterable(catalog)),
-                "remove gpu, and write devices",
+                "remove gpu, and set devices instead",
             )
 
 
@@ -126,8 +126,8 @@ def _filterable(catalog: Catalog) -> Iterator[str]:
 def _by_node(
     pool: Pool, cloud: Cloud | None, named: Mapping[str, Sharing], here: Problems
 ) -> Iterator[tuple[Pool, str | None, tuple[str, ...] | None]]:
-    """Yield the pool without the nodes for which it names another sharing configuration, and one pool for each of
-    these configurations.
+    """Yield one pool for the nodes that keep the pool's sharing configuration, and one pool for each other
+    configuration that the pool names for some of its nodes.
     """
     own = pool.declared_sharing if isinstance(pool.declared_sharing, str) else None
     names = cloud.pools.names(pool) if cloud is not None else None

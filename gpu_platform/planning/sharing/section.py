@@ -1,4 +1,4 @@
-"""Types for the plan of a pool's sharing, which determines how pods request its GPUs."""
+"""Types for a pool's sharing plan, which determines how pods request its GPUs."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class MpsShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigRollPlan:
-    """Rules for changing the MIG layout of running nodes. With `drains`, `up` evicts their pods. Otherwise it
-    waits until the pods end.
+    """Rules for changing the MIG layout of running nodes. If `drains` is set, `up` evicts their pods. Otherwise it
+    waits until the pods finish.
     """
 
     drains: bool
@@ -53,8 +53,8 @@ class MigRollPlan:
 class SharingPlan:
     """The sharing of a pool's GPUs, and the resources that its nodes offer as a result.
 
-    `name` is the name of the environment's sharing configuration that the pool uses, and `source` its place in the
-    stack file. `replicas` is the number of replicas per GPU or MIG instance.
+    `name` is the name of the environment's sharing configuration that the pool uses, and `source` is the path of
+    this configuration in the stack file. `replicas` is the number of replicas per GPU or MIG instance.
     """
 
     mode: str

@@ -75,7 +75,9 @@ def changes_label(sharing: SharingPlan, key: str) -> bool:
 
 
 def no_sharing(resolved: ResolvedPool) -> SharingPlan:
-    """Return the plan for a pool whose nodes have no GPUs. It offers and configures nothing."""
+    """Return the sharing plan for a pool without GPUs. Its nodes offer no GPU resources and need no
+    configuration.
+    """
     return SharingPlan(
         mode="none",
         name=None,

@@ -61,7 +61,7 @@ class WorkloadSpending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamSpending:
-    """Cost that the quota of a team covers in USD/h, by pool. Pools with an unknown price are left out."""
+    """Cost in USD/h that a team's quota covers, by pool. Pools with an unknown price are left out."""
 
     team: str
     by_pool: Mapping[str, float]

@@ -1,7 +1,7 @@
 """Find changes to the stack file that reduce the cost, and prove each one with a plan of the changed file.
 
-A candidate is a list of edits. It is accepted only if the changed file is planned without a problem, all quotas
-and declared workloads fit its nodes at once, and it costs less.
+A candidate is a list of edits. It is accepted only if the changed file is planned without a problem, its nodes
+have room for all quotas and declared workloads at once, and it costs less.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LEAST_USD: Final = 0.005
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """A change of one value in the stack file.
+    """A change to one value in the stack file.
 
     `path` looks like `pools[0].count.desired`. `before` is None if the value is not set.
     """
@@ -131,7 +131,8 @@ class _Trial:
     def saves(self, edits: Sequence[Edit]) -> float | None:
         """Return the saving of edits in USD/h, or None if they save nothing.
 
-        The result is also None if the edits are refused, if something does not fit, or if a price is unknown.
+        The result is also None if the edits are refused, if the nodes lack room for a quota or workload, or if a
+        price is unknown.
         """
         changed = self._replan(apply(self.platform, edits))
         if changed is None or changed.cost.unknown != self.plan.cost.unknown or not self.fits(changed):
@@ -140,18 +141,20 @@ class _Trial:
         return None if before is None or after is None or before - after < _LEAST_USD else before - after
 
     def is_possible(self, edits: Sequence[Edit]) -> bool:
-        """Return whether the edits are accepted and all quotas and declared workloads fit."""
+        """Return whether the edits are accepted and the nodes then have room for all quotas and declared
+        workloads.
+        """
         changed = self._replan(apply(self.platform, edits))
         return changed is not None and self.fits(changed)
 
     def fits(self, plan: EnvironmentPlan) -> bool:
-        """Return whether all quotas and declared workloads fit at once."""
+        """Return whether the pools have room for all quotas and declared workloads at the same time."""
         groups = groups_of(plan, self.catalog)
         return prove(node_capacities(plan.pools, self.catalog), groups, seconds=self._seconds).verdict == "placed"
 
     def fewest(self, pool: PoolPlan, edits: Sequence[Edit], most: int) -> tuple[int, float] | None:
-        """Return the minimum number of nodes, up to `most`, on which everything fits, with the saving. Return None
-        if there is no such number.
+        """Return the minimum number of nodes, up to `most`, with room for all quotas and workloads, and the
+        saving. Return None if there is no such number.
         """
         low, high = 0, most + 1
         while low < high:
@@ -306,13 +309,12 @@ def _off_at_night(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
             what=f"pool {pool.name}: off at night and at weekends",
             usd_per_hour=saved,
             edits=edits,
-            proof=f"{_placed(pool.nodes.desired)} while it is on; pods that still run when it stops are "
-            "terminated",
+            proof=f"{_placed(pool.nodes.desired)} while it is on; pods still running when it stops are terminated",
         )
 
 
 def _lower_quotas(pool: PoolPlan, trial: _Trial, held: Mapping[str, float] | None) -> Iterator[Saving]:
-    """Yield the saving from smaller quotas of whole GPUs for teams that use less than their quota, if a pool then
+    """Yield the saving from smaller quotas for whole GPUs for teams that use less than their quota, if a pool then
     needs fewer nodes.
 
     A team's use is the number of GPUs that its declared workloads need or the maximum that it has used, whichever
