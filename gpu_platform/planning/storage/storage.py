@@ -1,7 +1,7 @@
 """Check declared storage classes and team volumes, and plan them together with the cloud's additions.
 
-Source: Kubernetes docs, Storage Classes: claims without a class get the newest of the classes that are marked as
-default; read 2026-11-23.
+Source: Kubernetes docs, Storage Classes: claims without a storage class get the newest of the classes that are
+marked as default; read 2026-11-23.
 """
 
 from __future__ import annotations

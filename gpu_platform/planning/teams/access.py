@@ -4,8 +4,8 @@ No role may change quotas, limits, network policies, Roles or RoleBindings, beca
 exceed the team's share. No role may impersonate, bind, escalate or request tokens of service accounts.
 
 The API groups are the groups of the projects' CRDs (JobSet, Kubeflow Trainer, KubeRay, LeaderWorkerSet, KEDA,
-Gateway API and its Inference Extension, Kueue, cluster autoscaler); read 2026-11-23. A rule for a group that is
-not installed grants nothing.
+Gateway API and its Inference Extension, Kueue, cluster autoscaler); read 2026-11-23. A rule for an API group that
+is not installed grants nothing.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ VIEWER: tuple[AccessRule, ...] = tuple(
     AccessRule(group, resources, READ)
     for group, resources in (*((kinds.group, kinds.resources) for kinds in _OBJECTS), *_READ_ALONE)
 )
-"""Rules of the role that reads the team's objects, logs, quota and queues. It reads no Secrets, and cannot open a
+"""Rules of the role for reading the team's objects, logs, quota and queues. The role cannot read Secrets or open a
 shell in a pod.
 """
 USER: tuple[AccessRule, ...] = (
@@ -93,14 +93,14 @@ USER: tuple[AccessRule, ...] = (
     AccessRule("", ("pods/ephemeralcontainers",), ("get", "update", "patch")),
     *(AccessRule(group, resources, ("get", "update", "patch")) for group, resources in _SCALES),
 )
-"""Rules of the role that runs workloads. Users in `members` have this role."""
+"""Rules of the role for running workloads. Users in `members` have this role."""
 ADMIN: tuple[AccessRule, ...] = (
     *USER,
     *(AccessRule(kinds.group, kinds.resources, ("deletecollection",)) for kinds in _OBJECTS),
     AccessRule("", ("secrets",), ("deletecollection",)),
     AccessRule("", ("pods/eviction",), ("create",)),
 )
-"""Rules of the role that includes the rules of users, and may also delete whole collections and evict pods."""
+"""Rules of the role that has all rights of the user role, and can also delete whole collections and evict pods."""
 COMPUTE_DOMAINS = AccessRule("resource.nvidia.com", ("computedomains",), _WRITE)
 """Rule that allows ComputeDomains for a team's jobs if NVLink connects nodes. The DRA driver's controller handles
 the ComputeDomains.
@@ -121,7 +121,7 @@ CLUSTER_READ: tuple[AccessRule, ...] = (
         "kueue.x-k8s.io", ("clusterqueues", "resourceflavors", "topologies", "workloadpriorityclasses"), READ
     ),
 )
-"""Rules that let every member read nodes, and the cluster-wide objects to which workloads refer."""
+"""Rules that let every member read nodes, and the cluster-wide objects that workloads refer to."""
 
 
 def cluster_role_name(namespace: str) -> str:

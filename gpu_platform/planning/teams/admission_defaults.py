@@ -85,11 +85,12 @@ def plan_pod_defaults(
     read_only: tuple[str, ...] = (),
     sidecar: VolumeSidecar | None = None,
 ) -> Decided[PodDefaults | None]:
-    """Return the defaults of a team's pods, or None if no pool has GPUs or the cluster may not support defaults.
+    """Return the defaults for a team's pods. Return None if no pool has GPUs, or if it is not certain that the
+    cluster supports defaults.
 
-    `quota` contains the team's units by resource. `limits` are its quotas of CPU and memory, or None. `kubernetes`
-    is the cluster's minor version, or None if it is unknown. `read_only` are host paths that the team's pods may
-    only read. `sidecar` is the container that the cloud adds to pods that mount buckets.
+    `quota` contains the team's GPU quota in units by resource. `limits` are its CPU and memory quotas, or None.
+    `kubernetes` is the cluster's minor version, or None if it is unknown. `read_only` are host paths that the
+    team's pods may only read. `sidecar` is the container that the cloud adds to pods that mount buckets.
     """
     with_gpus = [pool for pool in pools if pool.has_gpus]
     if not with_gpus:
@@ -228,7 +229,9 @@ def _scale(
     pools: Collection[Mapping[str, tuple[Fraction, Fraction]]],
     index: int,
 ) -> Fraction:
-    """Return the factor by which the shares of all GPUs of a team are scaled to fit its quota of CPU or memory."""
+    """Return the factor that scales the shares of all of a team's GPUs so that they fit its CPU or memory
+    quota.
+    """
     if most is None:
         return Fraction(1)
     needed = sum(

@@ -50,7 +50,7 @@ def variables(
 
 
 def mutations(defaults: PodDefaults) -> tuple[str, ...]:
-    """Return the mutations of a pod that requests GPUs. Each is a list of JSON patches."""
+    """Return the mutations for a pod that requests GPUs. Each is a list of JSON patches."""
     found = [_add_toleration(one) for one in defaults.tolerations]
     found.append(
         "object.spec.?priorityClassName.orValue('') != '' ? [] : "

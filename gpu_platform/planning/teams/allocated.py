@@ -47,7 +47,7 @@ def quota_limits(environment: Environment, available: Available) -> Mapping[str,
     """Return the maximum sum of the quotas of all stacks, by ResourceQuota key.
 
     With queues, the maximum is the sum of the quotas of the environment's teams and the reserve, because queues
-    lend the rest.
+    lend all other units.
     """
     most = {resource: count * environment.overcommit for resource, count in available.units.items()}
     if environment.queueing is not None:
@@ -60,7 +60,7 @@ def quota_limits(environment: Environment, available: Available) -> Mapping[str,
 def over_allocated(
     teams: Sequence[TeamPlan], limits: Mapping[str, float], own: Quotas, others: Quotas
 ) -> tuple[OverAllocation, ...]:
-    """Return the resources for which the quotas of all stacks exceed the units that the pools offer.
+    """Return each resource for which the quotas of all stacks add up to more units than the pools offer.
 
     `own` are the deployed quotas of the stack that contains `teams`. `others` are the deployed quotas of all other
     stacks on the environment.

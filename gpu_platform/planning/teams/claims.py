@@ -109,7 +109,7 @@ def check_claim_of_workload(
     if fixed and workload.replicas > there:
         here.at("replicas").add(
             f"{workload.replicas} with claim {claim.name} of {claim.count}",
-            f"at most {there} in all: pool {pool.name} has {counted(pool.nodes.desired, 'node')}, and "
+            f"at most {there} in all, because pool {pool.name} has {counted(pool.nodes.desired, 'node')}, and "
             "no autoscaler adds any",
             "lower replicas, or raise the pool's count.desired",
         )

@@ -18,8 +18,8 @@ def cpu_quota_decisions(
     """Yield a warning for CPU and for memory if the quotas exceed the capacity of all nodes at the pools' maximum
     size.
 
-    `system` is the free room on the system nodes, or None if the cluster has nodes that the stack file does not
-    describe. With `queues`, the quotas apply to pods without GPUs, which do not run on GPU nodes.
+    `system` is the free CPU and memory on the system nodes, or None if the cluster has nodes that the stack file
+    does not describe. With `queues`, the quotas apply to pods without GPUs, which do not run on GPU nodes.
     """
     if system is None:
         return
@@ -41,6 +41,6 @@ def cpu_quota_decisions(
                 what=f"warning: quota.{resource}",
                 chosen=f"{amount_text(resource, total)} in all quotas ({shares})",
                 why=f"all nodes{' without GPUs' if queues else ''} together have at most "
-                f"{amount_text(resource, room)}: further pods wait for nodes that are never added. Lower the "
-                "quotas, or add a pool" + (" without GPUs" if queues else ""),
+                f"{amount_text(resource, room)}, so further pods wait for nodes that are never added. Lower "
+                "the quotas, or add a pool" + (" without GPUs" if queues else ""),
             )

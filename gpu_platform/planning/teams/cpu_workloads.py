@@ -46,7 +46,7 @@ def _check_replicas(workload: Workload, pool: PoolPlan, here: Problems) -> None:
     if workload.replicas > most:
         here.at("replicas").add(
             f"{workload.replicas} of {workload.cpu} CPU and {workload.memory}",
-            f"at most {most}: pool {pool.name} has {counted(pool.nodes.desired, 'node')}, and "
-            "no autoscaler adds any",
+            f"at most {most}, because pool {pool.name} has {counted(pool.nodes.desired, 'node')}, and no "
+            "autoscaler adds any",
             "lower replicas or the requests, or raise the pool's count.desired",
         )

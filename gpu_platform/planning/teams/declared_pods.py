@@ -1,5 +1,5 @@
-"""Collect all pods that a stack file declares for a team, from workloads of every kind. The checks of single pods
-use them.
+"""Collect all pods that a stack file declares for a team, from workloads of every kind. The checks for individual
+pods use them.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _CPU_ONLY = ("1", "4Gi")  # CPU and memory of a pod without GPUs if the stack fi
 class DeclaredPods:
     """Identical pods of one declared workload.
 
-    `path` is the place of the workload below the team in the stack file. `runs` indicates whether the pods always
-    run, run until they end, or run while a member uses them. `together` indicates whether the pods can only run
-    all together.
+    `path` is the workload's path below the team in the stack file. `runs` indicates whether the pods always run,
+    run until they finish, or run while a member uses them. `together` indicates whether the pods can only run all
+    together.
     """
 
     path: str

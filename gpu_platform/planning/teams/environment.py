@@ -125,7 +125,7 @@ def _check_teams(
 ) -> None:
     """Record problems with each team in `own`, and with all `teams` together.
 
-    Each entry is a pair of a team's place in the stack file and the team.
+    Each entry is a pair: the team's path in the stack file, and the team.
     """
     queues = environment.queueing is not None
     for path, team in own:
@@ -150,7 +150,7 @@ def plan_identities(context: CompleteContext) -> Decided[CloudIdentities | None]
 def plan_one(
     team: Team, stack: str, environment: Environment, available: Available, kubernetes: str | None
 ) -> Decided[tuple[TeamPlan, ...]]:
-    """Return the plan of a team with its own stack. The stack must have no problems.
+    """Return the plan for a team with its own stack. The stack must have no problems.
 
     `kubernetes` is the cluster's planned minor version, or None if it is unknown.
     """

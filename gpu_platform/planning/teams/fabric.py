@@ -99,7 +99,7 @@ def _decision(team: str, level: PodSecurity, facts: Sequence[FabricPods], pools:
         subject=f"team {team}",
         what="Pod Security by policy",
         chosen=f"{level}, except for pods of {' and '.join(fact.name for fact in facts)}",
-        why=f"their GPU NICs need more than {level}: the namespace is labelled privileged, and a "
+        why=f"their GPU NICs need more than {level}, so the namespace is labelled privileged, and a "
         f"ValidatingAdmissionPolicy enforces {level} except on whole nodes of {', '.join(pools)}: {given}",
     )
 

@@ -22,7 +22,7 @@ from gpu_platform.stack.team import Workload as WorkloadSpec
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """Pods of one workload that declares `gpu_memory`, and the device that they share."""
+    """Pods of one workload that declares `gpu_memory`, and the kind of device that each pod uses."""
 
     path: str
     name: str
@@ -33,8 +33,8 @@ class _Need:
 
 
 def check_gpu_memory(teams: Sequence[tuple[str, Team]], available: Available, problems: Problems) -> None:
-    """Record a problem for each workload whose GPUs have too little memory. Each entry of `teams` is a pair of a
-    team's place in the stack file and the team.
+    """Record a problem for each workload whose GPUs have too little memory. Each entry of `teams` is a pair: the
+    team's path in the stack file, and the team.
     """
     for pool in available.pools:
         needs = [

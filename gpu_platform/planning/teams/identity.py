@@ -40,7 +40,10 @@ def check_identities(environment: Environment, cloud: Cloud, problems: Problems)
         if of_own_stack and not cloud.creates_nodes:
             here.add(
                 f"team_identities on provider {cloud.cluster.provider}",
-                "team_identities only on EKS and GKE: on other clusters the program grants no cloud permissions",
+                (
+                    "team_identities only on EKS and GKE, because on other clusters the program grants no "
+                    "cloud permissions"
+                ),
                 "remove it; on an existing cluster the stack of the team names its role: team.identity",
             )
             continue
@@ -123,7 +126,11 @@ def _check_form(identity: TeamIdentity, cloud: Cloud, here: Problems) -> None:
     declared = [name for name in ("buckets", *_EXISTING) if getattr(identity, name)]
     if len(declared) != 1:
         allowed = "either buckets, or an existing role or service account, whose owner decides about buckets"
-        fix = f"keep {declared[0]}" if declared else "write for example buckets: [{name: acme-datasets}]"
+        fix = (
+            f"keep {declared[0]}"
+            if declared
+            else "write a list of buckets, such as buckets: [{name: acme-datasets}]"
+        )
         here.add(" and ".join(declared) or "nothing", allowed, fix)
     first: dict[tuple[str, str], int] = {}
     for index, one in enumerate(identity.buckets):

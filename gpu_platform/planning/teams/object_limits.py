@@ -1,8 +1,7 @@
 """Limits on the number and size of a team's objects, which limit how much the team stores in etcd.
 
-The counted kinds follow from the rights of members, because every kind that they may create has a limit. A
-ResourceQuota limits the number of objects but not their size, so admission rules check sizes
-(catalog/rules/objects.yaml).
+Every kind that members may create has a limit on the number of its objects. A ResourceQuota limits the number of
+objects but not their size, so admission rules check sizes (catalog/rules/objects.yaml).
 
 Sources: Kubernetes docs, Resource Quotas, object count; kubernetes v1.36.3, pkg/controller, resourcequota (new
 definitions after 30 s, all counts after 5 min), deployment and statefulset (history); read 2026-11-29.

@@ -46,8 +46,8 @@ class PodLimits:
     """Limits on a team's pods that do not depend on the pools.
 
     `devices` are the annotations that give devices to a fabric's daemon, with regular expressions for their
-    values. Other rules reserve the daemons' names for these daemons. `accounts` are the user names of service
-    accounts in other namespaces that are members. `drivers` are the CSI drivers that inline volumes may use.
+    values. Other rules reserve the daemons' names for these daemons. `accounts` are the user names of members that
+    are service accounts in other namespaces. `drivers` are the CSI drivers that inline volumes may use.
     `grace_seconds` is the maximum time between SIGTERM and SIGKILL. `bare` indicates whether pods may run without
     a controller. `aligned` are the pools whose kubelets align pods, by name. `no_other_gpus` indicates whether all
     GPUs of the cluster belong to the pools.

@@ -16,7 +16,7 @@ _STRICTEST: PodSecurity = "restricted"
 
 
 def pod_security_labels(level: PodSecurity, *, by_policy: bool = False) -> Labels:
-    """Return the labels of a namespace that enforces a level. With any level, violations of `restricted` cause
+    """Return the labels of a namespace that enforces a level. At any level, violations of `restricted` cause
     warnings and audit entries.
 
     A warning tells members at once that their Deployment is admitted but its pods will not be. `by_policy`

@@ -1,4 +1,4 @@
-"""Decide which pools are for a team's work, and warn about quotas that these pools cannot satisfy."""
+"""Decide which pools are for a team's workloads, and warn about quotas that these pools cannot satisfy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_for(workload: str, priorities: Collection[str]) -> bool:
 def gpu_quota_decisions(
     teams: Sequence[TeamPlan], pools: Sequence[PoolPlan], overcommit: float
 ) -> Iterator[Decision]:
-    """Yield a warning for quotas that only pools for other kinds of work could satisfy.
+    """Yield a warning for quotas that only pools for other workload types could satisfy.
 
     A quota counts all units of a resource name. On GKE the same name can mean whole GPUs of one pool and GPU
     shares of another.

@@ -31,8 +31,8 @@ def units_by_pool(quota: GpuUnits) -> dict[str, Mapping[str, int]]:
 
 
 def may_borrow(team: Team, resource: str) -> bool:
-    """Return whether a team with a queue may borrow a resource. `borrow` decides this if it is set, and otherwise
-    the team may borrow the resources of its quota.
+    """Return whether a team with a queue may borrow quota for a resource. If `borrow` is set, it must contain the
+    resource. Otherwise the team's quota must contain it.
     """
     declared = team.queue.borrow if team.queue is not None else None
     return bool(quota_units(team.quota if declared is None else declared).get(resource))

@@ -36,8 +36,8 @@ def routes_of(teams: Sequence[Team]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def check_routes(teams: Sequence[tuple[str, Team]], problems: Problems) -> None:
-    """Record a problem for each host that two teams declare. Each entry of `teams` is a pair of a team's place in
-    the stack file and the team.
+    """Record a problem for each host that two teams declare. Each entry of `teams` is a pair: the team's path in
+    the stack file, and the team.
     """
     for index, (path, team) in enumerate(teams):
         for number, host in enumerate(team.routes.hosts):

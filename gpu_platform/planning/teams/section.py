@@ -1,4 +1,4 @@
-"""Types for the plan of teams: namespaces, quotas, members, priorities and workloads."""
+"""Types for team plans: namespaces, quotas, members, priorities and workloads."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class TeamPlan:
 
     `quota` contains every GPU resource of the environment. If the team has no share of a resource, the quota for
     it is 0, because otherwise its use would be unlimited. `priorities` are the priority classes that the team may
-    use. Pods may also have no class.
+    use. Pods may also have no priority class.
     """
 
     namespace: str
@@ -183,7 +183,7 @@ class TeamPlan:
     policies: tuple[AdmissionPolicy, ...] = ()
     """Admission policies for the namespace."""
     accounts: tuple[str, ...] = ()
-    """User names of service accounts in other namespaces that are members."""
+    """User names of members that are service accounts in other namespaces."""
     pod_defaults: PodDefaults | None = None
     """Defaults that admission adds to the team's pods that request GPUs, or None if pods get no defaults."""
     service_account: ServiceAccountPlan | None = None

@@ -126,7 +126,7 @@ def check_team_alone(team: Team, priorities: Mapping[str, int], catalog: Catalog
 def check_team(team: Team, available: Available, problems: Problems, *, queues: bool = False) -> None:
     """Record problems with one team, given the resources of the pools.
 
-    `queues` indicates whether the teams have queues. With queues, a quota of GPUs includes a share of the CPU and
+    `queues` indicates whether the teams have queues. With queues, a GPU quota includes a share of the CPU and
     memory of the GPU nodes.
     """
     check_offered(team.quota, available, problems.at("quota"))
@@ -164,7 +164,7 @@ def _check_roles(team: Team, problems: Problems) -> None:
                 problems.at(role).at(f"[{index}]").add(
                     f"{member!r} again",
                     f"each member in one list (it is in {first[member]})",
-                    f"remove it here: {first[member]} includes the rights of {role}",
+                    f"remove it here, because {first[member]} includes the rights of {role}",
                 )
 
 
@@ -212,7 +212,7 @@ def _check_units(workload: WorkloadSpec, pool: PoolPlan, here: Problems) -> None
     if pool.sharing.mode in {"time-slicing", "mps", "mig"} and workload.gpus != 1:
         here.at("gpus").add(
             str(workload.gpus),
-            f"1 on pool {pool.name}: a pod has one share or instance ({pool.sharing.mode})",
+            f"1 on pool {pool.name}, because a pod has one share or instance ({pool.sharing.mode})",
             "write gpus: 1 and more replicas, or use a pool of whole GPUs",
         )
     elif workload.gpus > pool.gpus_per_node:
@@ -239,7 +239,7 @@ def _check_units(workload: WorkloadSpec, pool: PoolPlan, here: Problems) -> None
     if fixed and needed > there:
         here.at("replicas").add(
             f"{workload.replicas} x {workload.gpus}",
-            f"at most {there} in all: pool {pool.name} has {counted(pool.nodes.desired, 'node')}, and "
+            f"at most {there} in all, because pool {pool.name} has {counted(pool.nodes.desired, 'node')}, and "
             "no autoscaler adds any",
             "lower replicas, or raise the pool's count.desired",
         )
@@ -255,7 +255,7 @@ def check_quotas(
 ) -> None:
     """Record a problem if quotas together exceed the resources of the pools.
 
-    Each entry of `quotas` is a place in the stack file, a team's name and its quota.
+    Each entry of `quotas` contains a path in the stack file, a team's name and its quota.
 
     `queues` indicates whether the teams have queues. `overcommit` does not apply with queues.
     """
@@ -270,7 +270,7 @@ def check_quotas(
             f"{total} {resource} in all quotas ({shares_text})",
             f"at most {capacity * overcommit:g}: {capacity} offered by the pools"
             + (f" x overcommit {overcommit:g}" if overcommit > 1 else ""),
-            "lower the quotas: teams borrow what others do not use; or raise a pool's count.max"
+            "lower the quotas, because teams borrow what others do not use, or raise a pool's count.max"
             if queues
             else "lower the quotas, raise a pool's count.max, or set overcommit",
         )
@@ -326,7 +326,7 @@ def plan_team(
     queues: bool = False,
     identified: bool = False,
 ) -> Decided[TeamPlan]:
-    """Return the plan of a team that has no problems. Workloads that name no image get a pause image.
+    """Return the plan for a team that has no problems. Workloads that name no image get a pause image.
 
     `kubernetes` is the cluster's minor version, or None if it is unknown. `addons` are the add-ons of the
     environment, by name. `queues` indicates whether the team has a queue. `identified` indicates whether its pods
@@ -462,7 +462,7 @@ def _subject(member: str) -> TeamMember:
 
 
 def plan_workload(workload: WorkloadSpec, team: Team, available: Available, pause_image: str) -> WorkloadPlan:
-    """Return the plan of a workload that has no problems. A workload that names no image gets `pause_image`."""
+    """Return the plan for a workload that has no problems. A workload that names no image gets `pause_image`."""
     pool = next(pool for pool in available.pools if pool.name == workload.pool)
     claim = claim_of(workload, team)
     if claim is None:
