@@ -22,8 +22,9 @@ from gpu_platform.stack.sharing import Sharing
 class Context:
     """The sections of an environment that could be parsed.
 
-    `pools` contains pairs of a pool's index in the file and the pool. `problems` records problems with paths from
-    the root of the file. `cloud` and `operator` are None if their section of the file could not be parsed.
+    Each entry of `pools` is a pair: the pool's index in the file, and the pool. `problems` records problems with
+    paths from the root of the file. `cloud` and `operator` are None if their section of the file could not be
+    parsed.
     """
 
     catalog: Catalog
@@ -39,7 +40,7 @@ class Context:
         return self.cloud.kubernetes if self.cloud is not None else None
 
     def at(self, path: str) -> Problems:
-        """Return the recorder for problems at a place in the file."""
+        """Return an object that records problems at a path in the file."""
         return Problems(path, self.problems.found)
 
 

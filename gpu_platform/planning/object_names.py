@@ -23,10 +23,9 @@ from gpu_platform.stack.team import Team
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Named:
-    """An object, and the place in the stack file that sets its name.
+    """An object, and the path in the stack file that sets its name.
 
-    `path` is this place, or empty if the program chooses the name. `maker` names the creator of the object in
-    messages.
+    `path` is empty if the program chooses the name. `maker` names the creator of the object in messages.
     """
 
     kind: str

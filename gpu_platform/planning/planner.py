@@ -63,10 +63,10 @@ def check_parts(
     catalog: Catalog,
     sharing: Mapping[str, Sharing] | None = None,
 ) -> list[Problem]:
-    """Return the problems of pools, cluster and operator, both within each part and between the parts.
+    """Return the problems of pools, cluster and operator, both within each section and between the sections.
 
-    A part is omitted if it could not be parsed, so that one run still reports mistakes of several kinds.
-    `declared` contains pairs of the pool's index in the file and the pool. `sharing` contains the environment's
+    A section is omitted if it could not be parsed, so that one run still reports mistakes of several kinds. Each
+    entry of `declared` is a pair: the pool's index in the file, and the pool. `sharing` contains the environment's
     sharing configurations by name.
     """
     context = Context(
@@ -95,7 +95,9 @@ def _check(context: Context) -> None:
 
 
 def _declared_nodes(context: Context) -> list[tuple[str, str]]:
-    """Return the nodes that pools list by name, as pairs of the place in the file and the node's name."""
+    """Return the nodes that pools list by name. Each entry is a pair: the node's path in the file, and its
+    name.
+    """
     return [
         (f"pools[{index}].nodes.names[{place}]", node)
         for index, pool in context.pools
@@ -105,7 +107,7 @@ def _declared_nodes(context: Context) -> list[tuple[str, str]]:
 
 
 def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> EnvironmentPlan:
-    """Return the plan of an environment, or raise BadInput with every problem of the stack."""
+    """Return the plan for an environment, or raise a BadInput that lists every problem of the stack."""
     teams_alone = _check_teams_alone(spec, spec.cluster, catalog)
     if found := _check_all_but_teams(spec, spec.cluster, spec.operator, catalog):
         # Quotas and workloads cannot be checked if pools are invalid.
@@ -280,7 +282,7 @@ def check_apart(
 ) -> list[Problem]:
     """Return the problems of an environment, except problems that depend on the resources of its pools.
 
-    `cluster` and `operator` are the parts of `spec`, or None if the file has placeholders for them.
+    `cluster` and `operator` are sections of `spec`, or None if the file has placeholders for them.
     """
     found = _check_all_but_teams(spec, cluster, operator, catalog)
     return list(dict.fromkeys([*found, *_check_teams_alone(spec, cluster, catalog)]))
@@ -345,7 +347,7 @@ def _window_decision(
 def plan_team(
     spec: TeamStack, environment: Environment, environment_plan: EnvironmentPlan, stack: str, catalog: Catalog
 ) -> TeamStackPlan:
-    """Return the plan of one team's stack on its environment, or raise BadInput with every problem."""
+    """Return the plan for one team's stack on its environment, or raise a BadInput that lists every problem."""
     problems, catalog = Problems(), objects.mirrored(catalog, environment.images)
     available = teams.available_resources(environment_plan.pools, environment.device_classes, catalog)
     teams.check_one(spec.team, environment, available, problems)

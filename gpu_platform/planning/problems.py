@@ -8,7 +8,7 @@ from gpu_platform.base.errors import Problem
 
 
 class Problems:
-    """A growing list of problems of a stack file. `path` is the place in the file to which new problems belong."""
+    """A growing list of problems of a stack file. New problems belong to `path` in the file."""
 
     def __init__(self, path: str = "", found: list[Problem] | None = None) -> None:
         self.path = path
@@ -32,8 +32,8 @@ def check_unique(
 ) -> None:
     """Record a problem for each name that is used twice.
 
-    `found` contains pairs of a place in the file and a name. `field` is the path of the name below that place.
-    `fix` replaces the default fix, for names that the stack file does not choose.
+    Each entry of `found` is a pair: a path in the file, and a name. `field` is the path of the name below that
+    path. `fix` replaces the default fix, for names that the stack file does not choose.
     """
     first: dict[str, str] = {}
     for path, name in found:

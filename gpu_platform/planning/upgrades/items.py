@@ -29,8 +29,8 @@ _KUBELET = re.compile(r"v\d+\.\d+")  # excludes simulated nodes, which report th
 def upgrade_items(
     plan: EnvironmentPlan, running: RunningVersions | None, today: datetime.date, catalog: Catalog
 ) -> tuple[Item, ...]:
-    """Return the software of a stack with the support of the running version or, if none was read, of the planned
-    version.
+    """Return the software of a stack, with the support status of the running version or, if none was read, of the
+    planned version.
     """
     return (
         _kubernetes(plan, running, today, catalog),

@@ -55,7 +55,7 @@ class Item:
 class Step:
     """One step of an upgrade: an edit of the stack file, followed by `up`.
 
-    `edits` contains new values by their places in the stack file. It is empty if the step is only `up`. `why` is
+    `edits` contains new values by their paths in the stack file. It is empty if the step is only `up`. `why` is
     the reason for the step and for its position. `order` lists what happens in the step, in order.
     `replaces_nodes` indicates whether all nodes are drained, even if no resource of the stack changes.
     """

@@ -23,7 +23,7 @@ from gpu_platform.planning.upgrades.support import Status, driver_branch, driver
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The steps in their order.
+    """The steps of an upgrade, in order.
 
     `blocked` lists versions that cannot be reached with the releases in the catalogue, each with the reason.
     """
@@ -134,7 +134,7 @@ class _Walk:
             elif driver != self._driver:
                 if self._declared_driver or driver != release.default_driver:
                     edits["operator.driver.version"] = driver
-                order += f"; the driver goes from {self._driver} to {driver}, which ends GPU pods node by node"
+                order += f"; the driver goes from {self._driver} to {driver}, which evicts GPU pods node by node"
                 self._driver = driver
         old = self._release.version
         self._release = release

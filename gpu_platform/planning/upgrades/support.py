@@ -13,7 +13,7 @@ from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, KubernetesPlatform
 
 NEAR_DAYS: Final = 90
-"""Number of days before the end of support from which a version is reported as ending."""
+"""A version is reported as ending if its support ends within this number of days."""
 
 
 class Status(StrEnum):

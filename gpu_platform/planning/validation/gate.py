@@ -37,20 +37,20 @@ def check(context: CompleteContext) -> None:
     gates = [node_gate(pool, validation, partitioned=_is_mig(pool, context)) for pool in context.environment.pools]
     if "max_held_percent" in validation.model_fields_set and "always" not in gates:
         context.at("validation").at("max_held_percent").add(
-            f"{validation.max_held_percent}, but no pool holds failing nodes back",
+            f"{validation.max_held_percent}, but no pool taints failing nodes",
             "max_held_percent only with gate_nodes: always",
             "write validation.gate_nodes: always, or remove max_held_percent",
         )
     if validation.node_readiness and all(gate == "never" for gate in gates):
         context.at("validation").at("node_readiness").add(
-            "true, but no pool holds new nodes back",
+            "true, but no pool taints new nodes",
             "node_readiness with gate_nodes: startup or always",
             "write validation.gate_nodes: startup, or remove node_readiness",
         )
     for field in ("on_failure", "failing_for"):
         if field in validation.model_fields_set and validation.on_failure != "report" and "always" not in gates:
             context.at("validation").at(field).add(
-                f"{getattr(validation, field)}, but no pool holds failing nodes back",
+                f"{getattr(validation, field)}, but no pool taints failing nodes",
                 f"{field} only with gate_nodes: always, which limits how many nodes of a pool are affected",
                 f"write validation.gate_nodes: always, or remove {field}",
             )
@@ -95,7 +95,7 @@ def check_replaced(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
     held = [pool for pool in pools if pool.failed_taints]
     if wanted and held and not any(_replaceable(pool) for pool in held):
         context.at("validation").at("on_failure").add(
-            "replace, but Karpenter manages no pool that holds failing nodes back",
+            "replace, but Karpenter manages no pool that taints failing nodes",
             "`on_failure: replace` only with a Karpenter pool; EKS' node repair and GKE's auto-repair act only "
             "on their own conditions, and nothing else replaces a node on request",
             "write on_failure: cordon",
@@ -103,7 +103,9 @@ def check_replaced(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
 
 
 def _grown_with_readiness(context: CompleteContext, pools: Sequence[PoolPlan]) -> list[PoolPlan]:
-    """Return pools that a Cluster Autoscaler scales and whose new nodes the Node Readiness Controller releases."""
+    """Return the pools that a Cluster Autoscaler scales, if the Node Readiness Controller releases their new
+    nodes.
+    """
     if not context.environment.validation.node_readiness:
         return []
     return [
@@ -171,7 +173,7 @@ def _replaceable(pool: PoolPlan) -> bool:
 def plan(
     context: CompleteContext, pools: Sequence[PoolPlan], *, pod_monitor: bool, pod_monitoring: bool
 ) -> ValidationPlan:
-    """Return the plan of the validation gate. The agent is privileged only if no runtime adds NVML to its
+    """Return the plan for the validation gate. The agent is privileged only if no runtime adds NVML to its
     container.
 
     `pod_monitor` and `pod_monitoring` indicate whether the Prometheus operator or Google's managed Prometheus

@@ -1,4 +1,4 @@
-"""Types for the plan of the validation gate."""
+"""Types for the validation gate's plan."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from gpu_platform.planning.system_priorities import PriorityQuotaPlan
 class AgentMetricsPlan:
     """Settings for the node agent's metrics.
 
-    `temperature_celsius` (°C) is the temperature from which the agent reports that a GPU has reached its
-    threshold. `pod_monitor` indicates whether the Prometheus operator scrapes the agents, with `labels`.
-    `pod_monitoring` indicates whether Google's managed Prometheus scrapes them. If neither does, the pods have
-    annotations that a Prometheus server may look for.
+    `temperature_celsius` (°C) is the temperature at which the agent reports that a GPU has reached its threshold.
+    `pod_monitor` indicates whether the Prometheus operator scrapes the agents, with `labels`. `pod_monitoring`
+    indicates whether Google's managed Prometheus scrapes them. If neither does, the pods have annotations that a
+    Prometheus server may look for.
     """
 
     port: int
@@ -59,7 +59,7 @@ class ValidationPlan:
     """
     failing_seconds: int
     readiness: Mapping[str, Labels]
-    """Node labels, by pool, for pools whose new nodes the Node Readiness Controller releases."""
+    """Node labels by pool, for each pool whose new nodes are released by the Node Readiness Controller."""
     readiness_taint: Taint | None
     metrics: AgentMetricsPlan | None
     """Settings for the agent's metrics, or None if the agent serves no metrics."""

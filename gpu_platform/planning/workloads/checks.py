@@ -56,8 +56,8 @@ _LONGEST_ANSWER = 24 * 3600
 class _Storage:
     """The storage that one team can use in its environment.
 
-    `known` indicates whether the stack file names all classes. If not, the cluster's owner may have created other
-    classes. `declared` contains the classes that the stack file can change.
+    `known` indicates whether the stack file names all storage classes. If not, the cluster's owner may have
+    created other storage classes. `declared` contains the storage classes that the stack file can change.
     """
 
     volumes: Mapping[str, TeamStorage]
@@ -67,7 +67,7 @@ class _Storage:
 
     @property
     def default(self) -> str | None:
-        """Name of the cluster's default class among these classes, or None."""
+        """Name of the cluster's default storage class if it is one of these classes, or None."""
         of_disks = ((name, one) for name, one in self.classes.items() if isinstance(one, DiskStorage))
         return next((name for name, one in of_disks if one.default), None)
 
@@ -141,7 +141,7 @@ def _check(
         if len(entry.name) > _LONGEST_NAME:
             problems.at(f"{field}[{index}]").at("name").add(
                 f"{entry.name!r}, {len(entry.name)} characters",
-                f"at most {_LONGEST_NAME}, because Jobs, pods and claims append to it and allow 63",
+                f"at most {_LONGEST_NAME}, because Jobs, pods and claims append to it and allow 63 characters",
                 "shorten it",
             )
         if entry.name[0].isdigit() and (kind := _needs_letter(entry, environment)):
@@ -181,9 +181,9 @@ def _needs_letter(entry: ContainerSettings, environment: Environment) -> str:
 
 
 def _check_deadlines(team: Team, available: Available, problems: Problems) -> None:
-    """Record a problem for each deadline that exceeds the maximum time for which a pod may keep its node.
+    """Record a problem for each deadline that is longer than a pod may keep its node.
 
-    The maximum applies only to pools whose pods keep their nodes until they end.
+    The maximum applies only to pools whose pods keep their nodes until they finish.
     """
     kept = {pool.name for pool in available.pools if pool.keeping_annotations}
     for field in ("training_jobs", "notebooks", "batch_jobs"):
@@ -192,7 +192,7 @@ def _check_deadlines(team: Team, available: Available, problems: Problems) -> No
                 hours = LONGEST_PIN_SECONDS // 3600
                 problems.at(f"{field}[{index}]").at("deadline").add(
                     entry.deadline,
-                    f"at most {hours}h on pool {entry.pool}, whose pods keep their nodes until they end",
+                    f"at most {hours}h on pool {entry.pool}, whose pods keep their nodes until they finish",
                     f"write {hours}h or less",
                 )
 
@@ -213,8 +213,8 @@ def _check_starts(team: Team, available: Available, problems: Problems) -> None:
         if not any(hours.is_on(time) or hours.starts_next(time) < time + deadline for time in times):
             problems.at(f"batch_jobs[{index}]").at("schedule").add(
                 f"{job.schedule!r} with deadline {job.deadline}, on pool {job.pool} with nodes {hours}",
-                "start times after which the pool has nodes before the deadline, which includes the wait "
-                "for nodes",
+                "start times at which the pool gets nodes before the deadline; the wait for nodes counts "
+                "towards the deadline",
                 f'write for example schedule: "{cron_in(hours)}" (UTC)',
             )
 
@@ -287,8 +287,8 @@ def _check_fabric(team: Team, available: Available, problems: Problems) -> None:
 
 
 def _on_several_nodes(team: Team) -> Iterator[tuple[str, bool, ContainerSettings]]:
-    """Yield each training job, inference service and group of Ray workers: its place in the stack file, whether
-    its pods communicate between nodes, and its settings.
+    """Yield each training job, inference service and group of Ray workers: its path in the stack file, whether its
+    pods communicate between nodes, and its settings.
     """
     for index, job in enumerate(team.training_jobs):
         yield f"training_jobs[{index}]", job.replicas > 1, job
@@ -339,7 +339,7 @@ def _check_topology(
         growing = ", ".join(unsuitable(available.pools, cloud))
         place.add(
             f"{job.topology!r} with " + ("no queues" if queueing is None else "queues that ignore node topology"),
-            "topology only with queues that know which nodes are close to each other",
+            "topology only with queues that take node topology into account",
             f"remove topology: {growing}" if growing else "write `queueing: {topology: true}`, or remove topology",
         )
         return
@@ -382,7 +382,10 @@ def _check_kept(kept: KeptDirectory, storage: _Storage, here: Problems, *, share
             classes = [name for name, one in storage.classes.items() if not isinstance(one, DiskStorage)]
             here.at("storage_class").add(
                 "nothing, with several replicas",
-                "a class whose volumes pods on several nodes can write to; volumes of default classes are disks",
+                (
+                    "a storage class with volumes that pods on several nodes can write to; default classes "
+                    "create disks"
+                ),
                 f"write storage_class: {classes[0]}"
                 if classes
                 else "declare a class of type nfs or lustre in storage, and name it"
@@ -404,14 +407,14 @@ def _check_kept(kept: KeptDirectory, storage: _Storage, here: Problems, *, share
     elif shared and isinstance(storage.classes.get(name), DiskStorage):
         here.at("storage_class").add(
             f"{name!r}, whose volumes are disks for one node",
-            "a class whose volumes pods on several nodes can write to",
+            "a storage class with volumes that pods on several nodes can write to",
             "name a class of type nfs or lustre, or write replicas: 1",
         )
 
 
 def _check_claims(team: Team, storage: _Storage, available: Available, cloud: Cloud, problems: Problems) -> None:
-    """Record a problem for each claim whose volume no node of the pool can mount, or whose size the cloud does not
-    offer.
+    """Record a problem for each claim if no node of its pool can mount the volume, or if the cloud does not offer
+    the size.
     """
     pools = {pool.name: pool for pool in available.pools}
     kept_by = [
@@ -444,7 +447,7 @@ def _check_claims(team: Team, storage: _Storage, available: Available, cloud: Cl
         if problem is not None:
             problems.at(path).at("storage_class").add(
                 f"{name!r} on pool {pool.name}: {problem.why}",
-                f"a class whose volumes nodes of pool {pool.name} can mount",
+                f"a storage class with volumes that nodes of pool {pool.name} can mount",
                 _other_class(name or "", problem, pool, storage, available, cloud, shared=shared),
             )
 
@@ -549,8 +552,8 @@ def _check_sidecars(
 
 
 def _mounted(entry: _Entry) -> Iterator[tuple[str, str]]:
-    """Yield each volume of `storage` that the pods of a declared workload mount, as its place in the workload and
-    its name.
+    """Yield each volume of `storage` that the pods of a declared workload mount: its path in the workload, and its
+    name.
     """
     for name in entry.volumes:
         yield f"volumes.{name}", name

@@ -31,8 +31,8 @@ def cron_times(schedule: str) -> Iterator[datetime]:
 
 
 def cron_in(hours: SchedulePlan) -> str:
-    """Return a cron schedule in UTC for the days and start time of a pool's schedule, with the time zone's winter
-    offset.
+    """Convert the days and start time of a pool's schedule to a cron expression in UTC, using the time zone's UTC
+    offset in January.
     """
     start = hours.starts_next(_MONDAY)
     in_utc = start.astimezone(UTC)

@@ -1,5 +1,5 @@
-"""Compare the deadlines and grace periods of declared workloads with the events that end pods on their pool's
-nodes.
+"""Compare the deadlines and grace periods of declared workloads with the events that terminate pods on their
+pool's nodes.
 
 A pod may run for a shorter time than calculated here, because its node may be older than the pod. Kueue writes the
 node selector of a ProvisioningRequest into a RayCluster only once. It never requeues a RayCluster that has been
@@ -23,7 +23,7 @@ from gpu_platform.stack.team import Team
 from gpu_platform.stack.team_workloads import RayCluster
 
 _JOB_BEGINS_AGAIN: Final = "without checkpoints, the job starts over; name a place for them, or lower deadline"
-_PART_BEGINS_AGAIN: Final = "a part that takes longer starts over; make parts shorter, or lower deadline"
+_PART_BEGINS_AGAIN: Final = "a part that takes longer starts over; make the parts shorter, or lower the deadline"
 _FILES_ARE_LOST: Final = "the notebook's files are lost; name a place for them in home, or lower deadline"
 
 _WAITS: Final = "its pods then wait for new capacity; for workloads that always run, use a pool whose nodes stay"

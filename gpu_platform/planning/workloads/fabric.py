@@ -1,7 +1,7 @@
 """Choose the mounts, annotations and sidecars for pods that use GPU NICs, as in the vendor's test pods.
 
 EFA is not included, because pods request it as a resource. The admission policies of a team's namespace allow only
-these settings (`teams/fabric.py`). The fabric's daemon runs as a sidecar, because otherwise no Job would end.
+these settings (`teams/fabric.py`). The fabric's daemon runs as a sidecar, because otherwise no Job would finish.
 Sources: GoogleCloudPlatform/container-engine-accelerators, gpudirect-*, and its best-practice.md for the sidecar;
 catalog/facts/fabric_pods.yaml. Read 2026-11-24.
 """

@@ -79,7 +79,7 @@ _POD_GROUP_ANNOTATION: Final = "kueue.x-k8s.io/podset-group-name"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TeamContext:
-    """Inputs for the plan of one team's workloads. `levels` contains the topology levels of nodes by pool."""
+    """Inputs for planning one team's workloads. `levels` contains the topology levels of nodes by pool."""
 
     team: Team
     available: Available
@@ -201,7 +201,8 @@ def _mps_users(plan: TeamWorkloadsPlan, team: Team, available: Available) -> Ite
                 what=f"warning: users on pool {pool.name}",
                 chosen="; ".join(f"{user}: {', '.join(sorted(names))}" for user, names in sorted(users.items())),
                 why="the MPS server of a GPU serves only one user; pods of a second user on the GPU wait until "
-                "the first user's pods have ended, and probes stop them: write the same run_as_user for all",
+                "the first user's pods have finished, and failing probes stop them; write the same "
+                "run_as_user for all",
             )
 
 
@@ -343,7 +344,9 @@ def _with_scratch(pod: PodPlan, of: _TeamContext) -> PodPlan:
 
 
 def _until(pod: PodPlan, deadline: int, of: _TeamContext) -> PodPlan:
-    """Return a pod that ends after `deadline` seconds, with annotations that keep its nodes until then."""
+    """Return a pod that is terminated after `deadline` seconds, with annotations that keep its nodes until
+    then.
+    """
     pool = next(one for one in of.available.pools if one.name == pod.workload.pool)
     return replace(
         pod,

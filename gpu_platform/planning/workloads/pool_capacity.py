@@ -2,8 +2,8 @@
 together.
 
 Kueue starts a workload as a whole. An indexed Job therefore starts with all parts that run at the same time. The
-Job is not ready until this number of parts are ready or have ended. After queueing.pods_ready_timeout, Kueue stops
-a Job that is not ready, including its running pods. Source: kubernetes-sigs/kueue v0.19.2,
+Job is not ready until this number of parts are ready or have finished. After queueing.pods_ready_timeout, Kueue
+stops a Job that is not ready, including its running pods. Source: kubernetes-sigs/kueue v0.19.2,
 pkg/controller/jobs/job/job_controller.go (PodsReady); read 2026-11-28.
 """
 

@@ -1,4 +1,4 @@
-"""Types for the plan of workloads: training jobs, inference services, Ray clusters, notebooks and batch jobs."""
+"""Types for workload plans: training jobs, inference services, Ray clusters, notebooks and batch jobs."""
 
 from __future__ import annotations
 
@@ -194,7 +194,9 @@ class NotebookPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchJobPlan:
-    """An indexed Job, or a CronJob if it has a `schedule`. `retries` is the limit for each part."""
+    """An indexed Job, or a CronJob if it has a `schedule`. `parts` is the number of indexes, and `retries` is the
+    maximum number of retries per index.
+    """
 
     pod: PodPlan
     parts: int
@@ -215,7 +217,7 @@ class RayWorkersPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RayClusterPlan:
-    """A KubeRay RayCluster. If `recreates` is set, changing its pods ends them and starts new pods.
+    """A KubeRay RayCluster. If `recreates` is set, a change to its pods stops them and starts new pods.
 
     It is set only with the operator that the program installs, because other operators may not have the field
     (v1.6.0, ray-project/kuberay#4185, read 2026-11-28).

@@ -68,7 +68,7 @@ def disk_classes(storage: StoragePlan) -> frozenset[str | None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entry:
-    """Texts for the decisions about one workload.
+    """Strings for the decisions about one workload.
 
     `pods` contains the pods by their name in the workload. The name is empty if the workload has only one kind of
     pod. `start` describes how Kueue starts the pods.
@@ -245,7 +245,7 @@ def _queue(entry: _Entry, declared: Sequence[DeclaredPods], asked: StatementCont
 
 
 def _of_quota(entry: _Entry, declared: Sequence[DeclaredPods], asked: StatementContext) -> list[str]:
-    """Return texts that compare the units of a workload with the limit of the team's ResourceQuota."""
+    """Return strings that compare the units of a workload with the limit of the team's ResourceQuota."""
     own = [one for one in declared if one.path.startswith(entry.field)]
     return [
         _units(units, in_all, name) + f" of the {allowed} that the team's quota allows"
@@ -254,7 +254,7 @@ def _of_quota(entry: _Entry, declared: Sequence[DeclaredPods], asked: StatementC
 
 
 def _of_queue(entry: _Entry, queue: TeamQueuePlan, asked: StatementContext) -> list[str]:
-    """Return texts that compare the units of a workload with the queue's limit on its pool."""
+    """Return strings that compare the units of a workload with the queue's limit on its pool."""
     work, texts = declared_work(asked.team, asked.available), list[str]()
     for job in (one for one in work if one.path.startswith(entry.field)):
         name, units = job.resource, job.requests[job.resource]
