@@ -63,7 +63,8 @@ def check_parts(
     catalog: Catalog,
     sharing: Mapping[str, Sharing] | None = None,
 ) -> list[Problem]:
-    """Return the problems of pools, cluster and operator, both within each section and between the sections.
+    """Return problems with the pools, the cluster and the operator, both within each section and between the
+    sections.
 
     A section is omitted if it could not be parsed, so that one run still reports mistakes of several kinds. Each
     entry of `declared` is a pair: the pool's index in the file, and the pool. `sharing` contains the environment's
@@ -81,7 +82,7 @@ def check_parts(
 
 
 def _check(context: Context) -> None:
-    """Record the problems of the pools, the cluster and the operator that can be found before any of them is
+    """Record problems with the pools, the cluster and the operator that can be found before any of them is
     planned.
     """
     resolved_pools = sharing.plan(context)
@@ -107,7 +108,7 @@ def _declared_nodes(context: Context) -> list[tuple[str, str]]:
 
 
 def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> EnvironmentPlan:
-    """Return the plan for an environment, or raise a BadInput that lists every problem of the stack."""
+    """Return the plan for an environment, or raise a BadInput that lists every problem with the stack."""
     teams_alone = _check_teams_alone(spec, spec.cluster, catalog)
     if found := _check_all_but_teams(spec, spec.cluster, spec.operator, catalog):
         # Quotas and workloads cannot be checked if pools are invalid.
@@ -280,7 +281,7 @@ def _releases(
 def check_apart(
     spec: Environment, cluster: Cluster | None, operator: Operator | None, catalog: Catalog
 ) -> list[Problem]:
-    """Return the problems of an environment, except problems that depend on the resources of its pools.
+    """Return problems with an environment, except problems that depend on the resources of its pools.
 
     `cluster` and `operator` are sections of `spec`, or None if the file has placeholders for them.
     """
@@ -303,7 +304,7 @@ def _check_all_but_teams(
 
 
 def _check_teams_alone(spec: Environment, cluster: Cluster | None, catalog: Catalog) -> list[Problem]:
-    """Return the problems of teams that do not depend on the resources of pools: names, roles and members."""
+    """Return problems with the names, roles and members of teams. They do not depend on the resources of pools."""
     problems = Problems()
     teams.check_alone(spec, catalog, problems)
     if cluster is not None:

@@ -8,7 +8,7 @@ from gpu_platform.base.errors import Problem
 
 
 class Problems:
-    """A growing list of problems of a stack file. New problems belong to `path` in the file."""
+    """A growing list of problems with a stack file. New problems belong to `path` in the file."""
 
     def __init__(self, path: str = "", found: list[Problem] | None = None) -> None:
         self.path = path

@@ -234,7 +234,7 @@ def test_nothing_limits_a_driver_and_the_limits_of_its_parts_are_named() -> None
 def test_the_duration_of_a_driver_says_that_a_window_does_not_end_it() -> None:
     window = {"window": {"days": ["sat"], "start": "22:00", "duration": "4h"}}
     before, after = (sandbox(operator={"driver": {"version": one}}, changes=window) for one in DRIVERS[:2])
-    assert "the operator goes on after the maintenance window closes" in str(duration(before, after))
+    assert "the operator continues after the maintenance window closes" in str(duration(before, after))
 
 
 def test_without_a_gate_up_does_not_wait_for_a_driver() -> None:

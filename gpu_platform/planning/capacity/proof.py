@@ -157,8 +157,8 @@ class _Node:
         self.memory -= need.memory_mib * pods
 
     def most_parts(self, group: PodGroup) -> int:
-        """Return the maximum number of NUMA nodes that the units of one pod may be taken from, or 0 if the pod
-        cannot fit.
+        """Return the maximum number of NUMA nodes that may provide the units of one pod, or 0 if the pod cannot
+        run on the node.
         """
         assert self._numa is not None  # noqa: S101 - asked for resources that are aligned
         return numa.most_parts(group.units, self._parts_empty[group.resource], self._numa.policy)

@@ -106,7 +106,7 @@ def block_of(pod: GuardedPod, budgets: Iterable[DisruptionBudget]) -> Block | No
             names,
             f"disruption budgets {' and '.join(names)} select the same pods; the eviction API evicts no "
             "pod with more than one budget",
-            fix="let one budget select them",
+            fix="make only one budget select them",
         )
     [budget] = selecting
     if not pod.ready and (budget.evicts_unready or budget.healthy >= budget.needed > 0):

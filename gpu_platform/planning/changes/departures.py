@@ -78,5 +78,5 @@ def renamed(previous: object, teams: Sequence[TeamPlan], team: str) -> str | Non
 
 
 def _identity(facts: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the quota and the members of a team from a deployment output."""
+    """Return a team's quota and members from a deployment output."""
     return dict(mapping_of(facts.get("quota"))), sorted(texts_of(facts.get("members")))

@@ -219,5 +219,5 @@ def texts_of(value: object) -> list[str]:
 
 
 def units_of(value: object) -> Mapping[str, int]:
-    """Return counts by name from an output. The engines may return the counts as floats."""
+    """Return unit counts by name from an output. The engines may return the counts as floats."""
     return {name: int(count) for name, count in mapping_of(value).items()}

@@ -178,7 +178,7 @@ def of_driver(plan: EnvironmentPlan, nodes: int, kept: int = 0) -> Duration:
         None,
         f"the operator waits {turns}; GPU pods have {duration_text(EVICTION_SECONDS)} to terminate, otherwise the "
         f"node's upgrade fails; {waits}"
-        + ("; the operator goes on after the maintenance window closes" if plan.changes.window else ""),
+        + ("; the operator continues after the maintenance window closes" if plan.changes.window else ""),
     )
 
 

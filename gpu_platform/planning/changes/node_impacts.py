@@ -484,8 +484,8 @@ def _of_fair_sharing(*, fair: bool) -> Impact:
         "less, unless queueing.preemption.reclaim is never; preempted workloads go back to the queue, and start "
         "from the beginning"
         if fair
-        else "Kueue no longer preempts workloads of a team that borrows more than its fair share: they run until "
-        "they finish, or until the owner of the quota needs it",
+        else "Kueue no longer preempts workloads of a team that borrows more than its fair share, so these "
+        "workloads run until they finish, or until the owner of the quota needs it",
     )
 
 

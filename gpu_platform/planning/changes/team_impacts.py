@@ -30,9 +30,9 @@ _RIGHTS = (
     ("admins", "rights of an admin in the namespace", ("admins",)),
     ("members", "rights in the namespace", ("members", "admins")),
     ("viewers", "the right to read the namespace", ("viewers", "members", "admins")),
-    ("priorities", "the right to use the class", ("priorities",)),
+    ("priorities", "the right to use the priority class", ("priorities",)),
     ("identity", "the right of pods with the service account team", ("identity",)),
-    ("image_pull_secrets", "the Secret with which new pods pull images", ("image_pull_secrets",)),
+    ("image_pull_secrets", "the Secret that new pods use to pull images", ("image_pull_secrets",)),
     ("egress", "access for new connections to these addresses", ("egress",)),
     ("ingress", "access for new connections from these sources to the team's pods", ("ingress",)),
     (

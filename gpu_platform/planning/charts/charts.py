@@ -29,7 +29,7 @@ _REFUSED_VALUES: Final = (
     (
         ("cdi", "nriPluginEnabled"),
         True,
-        "false; otherwise a pod in any namespace can take any GPU by an annotation, without requests or quotas",
+        "false; otherwise a pod in any namespace can take any GPU with an annotation, without requests or quotas",
         "remove it",
     ),
     (

@@ -1,4 +1,4 @@
-"""Check the declared cluster, and plan how clients reach it. The module of the cluster's cloud adds its settings
+"""Check the declared cluster, and plan how clients reach it. The module for the cluster's cloud adds its settings
 to the plan.
 """
 
@@ -54,7 +54,9 @@ def plan_controllers(
     pools: Sequence[PoolPlan],
     controllers: Sequence[ControllerPods],
 ) -> Decided[ClusterPlan]:
-    """Return the cluster's plan with nodes for the controllers, or record a problem if they do not fit."""
+    """Return the cluster's plan with nodes for the controllers. Record a problem if the controllers do not fit on
+    the nodes.
+    """
     control_plane = context.cloud.control_plane
     sized = control_plane.plan_controllers(
         cluster.cloud, pools, controllers, context.catalog, context.at("cluster")

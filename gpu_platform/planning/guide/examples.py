@@ -72,7 +72,7 @@ def plan_examples(
     flavors: Mapping[str, str],
     available: Available,
 ) -> tuple[tuple[ExamplePlan, ...], Mapping[ExampleKind, str]]:
-    """Return an example of each kind that fits into the team's quota, and the reason for each kind without an
+    """Return an example of each kind that fits within the team's quota, and the reason for each kind without an
     example.
 
     `flavors` contains the pool of each resource flavor of the queues.
@@ -230,7 +230,7 @@ def _mib(memory: Decimal | None) -> int | None:
 
 
 def _example(kind: ExampleKind, place: _Place, team: Team, available: Available) -> ExamplePlan | None:
-    """Return an example that runs its pods in one of the possible ways, or None if they do not fit."""
+    """Return an example that runs its pods in the given way, or None if its pods do not fit."""
     pods, units = _size(kind, place)
     cpu, memory = _share(place, units)
     for limit, wanted in ((place.cpu, cpu), (place.memory, memory)):

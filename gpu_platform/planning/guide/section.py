@@ -17,12 +17,12 @@ KINDS: Final[tuple[ExampleKind, ...]] = ("training", "inference", "notebook", "b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExamplePlan:
-    """An example workload that fits into the team's quota and a pool.
+    """An example workload that fits within the team's quota and on the nodes of a pool.
 
     `workload.replicas` is the number of pods that run together. `volume` is an existing claim in the namespace for
-    checkpoints, and `storage_class` is the class of a claim that the manifest creates. If both are None,
+    checkpoints, and `storage_class` is the storage class of a claim that the manifest creates. If both are None,
     checkpoints are written to a directory that is deleted with the pod. `smallest_claim` is the minimum claim size
-    of that class, or empty for any size.
+    of that storage class, or empty for any size.
     """
 
     kind: ExampleKind

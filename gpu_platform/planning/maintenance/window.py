@@ -14,9 +14,8 @@ from zoneinfo import ZoneInfo
 from gpu_platform.base.quantity import duration_text
 from gpu_platform.planning.maintenance.section import DAYS, WindowPlan
 
-# Number of days before and after a time for which openings are computed.
-# These days are enough, because a window is open for at most a day and time zones differ from UTC by less than a
-# day.
+# Openings are computed for this number of days before and after a time.
+# This is enough, because a window is open for at most a day and time zones differ from UTC by less than a day.
 _DAYS_BEFORE, _DAYS_AFTER = 3, 9
 
 

@@ -15,8 +15,8 @@ Multiset = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """An instance that does not fit. `by_start` maps each start position of its profile to the instances that
-    block this position.
+    """An instance that does not fit on the GPU. `by_start` maps each start position of its profile to the
+    instances that block this position.
     """
 
     profile: str

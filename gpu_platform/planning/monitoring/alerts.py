@@ -191,7 +191,7 @@ def missing_alerts(pools: Sequence[PoolPlan], *, kube_state: bool, by_pool: bool
             expr="absent(kube_node_info)",
             for_="15m",
             severity="warning",
-            summary="kube-state-metrics is not scraped: alerts on nodes, quotas and pods are silent",
+            summary="kube-state-metrics is not scraped, so alerts on nodes, quotas and pods cannot fire",
         )
     if by_pool:
         for pool in with_gpus:

@@ -20,7 +20,7 @@ _ANNOTATIONS_BYTES = 64 * 1024
 
 
 def check(environment: Environment, catalog: Catalog) -> list[Problem]:
-    """Return the problems of `objects` and `images`.
+    """Return problems with `objects` and `images`.
 
     `catalog` must have the images in their original registries.
     """

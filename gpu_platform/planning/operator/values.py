@@ -38,7 +38,7 @@ RELIED_ON: Final[Mapping[str, Any]] = {
 """Chart defaults that the program relies on. The stack file cannot override them.
 
 The toolkit gives devices to unprivileged containers only through CDI. The operator acts on nodes that Node Feature
-Discovery has labelled. The pods of the node agents refer to the runtime class by name.
+Discovery has labelled. The node agents' pods refer to the runtime class by name.
 """
 
 

@@ -26,7 +26,7 @@ from gpu_platform.stack.pool import Pool
 
 
 def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
-    """Record the problems of each pool, and conflicts between pools."""
+    """Record problems with each pool, and conflicts between pools."""
     for resolved in resolved_pools:
         check_pool(context, resolved)
         if context.operator is not None and context.catalog.has_gpus(resolved.pool.machine_type):
@@ -38,7 +38,7 @@ def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
 
 
 def check_pool(context: Context, resolved: ResolvedPool) -> None:
-    """Record all problems of one pool, except problems with its driver."""
+    """Record all problems with one pool, except problems with its driver."""
     pool, catalog, problems = resolved.pool, context.catalog, context.at(resolved.path)
     machine = catalog.machine_types.get(pool.machine_type)
     if pool.name in RESERVED_KEYS:

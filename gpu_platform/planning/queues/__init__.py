@@ -1,5 +1,5 @@
-"""Decide the configuration of Kueue: its resource flavors, the quotas of teams, and how much teams may borrow and
-lend.
+"""Decide the configuration of Kueue: its resource flavors, the team quotas, and how much quota teams may borrow
+and lend.
 """
 
 from gpu_platform.planning.queues.kueue import queue_parts

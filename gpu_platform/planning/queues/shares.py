@@ -321,9 +321,7 @@ def _for_cohorts(borrowing: _Borrowing, cohorts: Sequence[str], spare: ByPool) -
 
 
 def _asked(borrowing: _Borrowing, most: Mapping[str, ByPool]) -> dict[str, dict[str, int]]:
-    """Return how much of each pool a cohort's teams borrow, by cohort and pool, if the cohort lends at most
-    `most`.
-    """
+    """Return how many units of each pool the teams of each cohort borrow, if the cohorts lend at most `most`."""
     asked: dict[str, dict[str, int]] = {cohort: {} for cohort in most}
     for team in borrowing.teams:
         cohort = queue_settings(team).cohort

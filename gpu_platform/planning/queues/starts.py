@@ -106,7 +106,7 @@ def main_lacks(job: DeclaredJob, lacks: Sequence[Lack]) -> Sequence[Lack]:
 
 
 def _lendable(team: Team, pool: PoolPlan, divided: DividedPools) -> Mapping[str, int]:
-    """Return how much of a pool the other members of a team's cohort can lend.
+    """Return the amounts of a pool's resources that the other teams of its cohort can lend to a team.
 
     This includes units that belong to no quota, and quota that other teams do not always use.
     """

@@ -49,7 +49,7 @@ class Edit:
 class Saving:
     """One change and its saving in USD/h. The saving is None if no source has the price, so no amount is promised.
 
-    `proof` explains why every workload still fits.
+    `proof` explains why the nodes still have room for every workload.
     """
 
     what: str

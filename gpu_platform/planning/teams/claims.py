@@ -1,4 +1,4 @@
-"""Check the device claims of teams, and the workloads that use them."""
+"""Check team device claims, and the workloads that use them."""
 
 from __future__ import annotations
 

@@ -41,6 +41,6 @@ def check_compute_domain(
     if len(workload.name) > _LONGEST:
         problems.at("name").add(
             f"{len(workload.name)} characters with compute_domain",
-            f"at most {_LONGEST}: its claim is named {channel_of(workload.name)}",
+            f"at most {_LONGEST}, because its claim is named {channel_of(workload.name)}",
             "shorten it",
         )

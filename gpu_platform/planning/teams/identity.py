@@ -1,4 +1,4 @@
-"""Check and plan the identities of teams: their cloud permissions and their image pull secrets.
+"""Check and plan team identities: their cloud permissions and their image pull secrets.
 
 On EKS and GKE the stack of an environment declares all identities, because only this stack has permissions in the
 cloud. `team_identities` contains the identities of teams with their own stack. Identities and pull secrets belong

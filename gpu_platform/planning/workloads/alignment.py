@@ -22,7 +22,7 @@ _MIB = 2**20
 
 
 def cpu_decisions(team: Team, available: Available) -> tuple[Decision, ...]:
-    """Return decisions about pods of a team that get fewer CPUs than declared, with the reason."""
+    """Return decisions about team pods that get fewer CPUs than declared, with the reason."""
     return tuple(
         Decision(
             subject=f"{team.name}/{one.spec.name}",

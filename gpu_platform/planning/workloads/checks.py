@@ -201,7 +201,7 @@ def _check_starts(team: Team, available: Available, problems: Problems) -> None:
     """Record a problem for each scheduled batch job whose deadline always passes before its pool has nodes.
 
     The time in which pods wait for nodes counts towards the deadline. With queues, a waiting job is suspended, and
-    its waiting time does not count.
+    its waiting time does not count towards the deadline.
     """
     pools = {pool.name: pool.schedule for pool in available.pools if pool.schedule is not None}
     for index, job in enumerate(team.batch_jobs):

@@ -44,7 +44,9 @@ class PoolCapacity:
 
 
 def pool_capacity(one: DeclaredPods, team: Team, pool: PoolPlan, available: Available) -> PoolCapacity:
-    """Return how many pods of a workload fit into a pool, given their GPUs or claimed devices, CPU and memory."""
+    """Return how many pods of a workload fit on a pool's nodes, given their GPUs or claimed devices, CPU and
+    memory.
+    """
     on_node = _on_a_node(one, team, pool, available)
     return PoolCapacity(on_node=on_node, nodes=max_nodes(pool), limit="desired" if pool.has_fixed_nodes else "max")
 

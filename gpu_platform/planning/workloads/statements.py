@@ -202,7 +202,9 @@ def _batch(field: str, batch: BatchJobPlan, asked: StatementContext) -> _Entry:
         subject=f"batch job {asked.team.name}/{workload.name}",
         field=field,
         pods={"": batch.pod},
-        how="an indexed Job" if batch.schedule is None else f"a CronJob of an indexed Job, {batch.schedule} UTC",
+        how="an indexed Job"
+        if batch.schedule is None
+        else f"a CronJob that creates an indexed Job, {batch.schedule} UTC",
         why=f"{counted(batch.parts, 'part')}, {workload.replicas} at a time",
         start=_whole(workload.replicas, "part") + (" at first" if workload.replicas > 1 else ""),
         spread="" if workload.replicas == 1 else "any nodes of the pool: parts do not communicate",
