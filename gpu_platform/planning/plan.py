@@ -50,7 +50,7 @@ class EnvironmentPlan:
     changes: ChangesPlan = field(default_factory=ChangesPlan)
     storage: StoragePlan = field(default_factory=StoragePlan)
     identities: CloudIdentities | None = None
-    """Cloud resources for the identities of teams."""
+    """Cloud resources for team identities."""
     queues: QueuesPlan | None = None
     workloads: tuple[TeamWorkloadsPlan, ...] = ()
     """Workloads that teams run in addition to their Deployments."""

@@ -31,7 +31,8 @@ first applies.
 _PROMETHEUS: Final[Mapping[str, Any]] = {
     "fullnameOverride": "prometheus",
     "cleanPrometheusOperatorObjectNames": True,
-    # Grafana is off: its administrator password would be the chart's default or stored in the release's values.
+    # Grafana is off, because its administrator password would be the chart's default or stored in the release's
+    # values.
     "grafana": {"enabled": False},
     # Without this list, kube_node_labels has no labels, and the alert on failed MIG changes never fires.
     "kube-state-metrics": {"metricLabelsAllowlist": [f"nodes=[{names.MIG_STATE_LABEL},{names.POOL_LABEL}]"]},

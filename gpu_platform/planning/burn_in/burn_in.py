@@ -70,9 +70,7 @@ def check(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
 
 
 def _check_least(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
-    """Record a problem if a minimum bandwidth between nodes is declared, but no pool allows this bandwidth to be
-    measured.
-    """
+    """Record a problem if a minimum bandwidth between nodes is declared, but it cannot be measured in any pool."""
     burn_in = context.environment.validation.burn_in
     if burn_in is None or "all-reduce-nodes" not in burn_in.least:
         return

@@ -1,4 +1,4 @@
-"""Names for the active checks' program that the plan, the component and the command have in common."""
+"""Names that the plan, the component and the command use for the program that runs the active checks."""
 
 from __future__ import annotations
 

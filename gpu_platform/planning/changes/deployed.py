@@ -80,7 +80,7 @@ def evicting_taints(pool: PoolPlan) -> tuple[Taint, ...]:
 
 
 def _is_own(label: str) -> bool:
-    """Return whether a label belongs to a domain that only the program uses and a stack file may not use."""
+    """Return whether a label belongs to a domain that is reserved for the program."""
     domain, _, name = label.partition("/")
     return bool(name) and domain.endswith(names.RESERVED_DOMAINS)
 

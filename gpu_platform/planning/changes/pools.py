@@ -284,7 +284,7 @@ def _stays(pool: PoolPlan, before: Mapping[str, Mapping[str, Any]]) -> bool:
 
 
 def resized_node_groups(previous: object, plan: EnvironmentPlan, now: datetime) -> tuple[str, ...]:
-    """Return the node groups whose number of nodes the next `up` sets to `desired`.
+    """Return the node groups that the next `up` resizes to `desired` nodes.
 
     They belong to pools whose `count` was edited, except pools that are currently off because of their schedule.
     Among capacity blocks with a start time, only the block that may have nodes now is included. If this block

@@ -148,7 +148,7 @@ def _of_quota(
 ) -> Iterator[Impact]:
     """Yield the impact of limits for GPUs, CPU and memory that are lower than before.
 
-    `ceiling` contains the limits of the ResourceQuota that are above the quota because the team may borrow.
+    `ceiling` contains the limits of the ResourceQuota that are above the quota because the team may borrow quota.
     """
     lower = _lower(old, new) if old else {}  # an older release did not write the quota
     if lower:
@@ -342,7 +342,7 @@ def _of_pod_security(namespace: str, old: Mapping[str, Any], new: Mapping[str, A
 
 
 def _over_quota(namespace: str, limits: Mapping[str, str], live: LiveState | None) -> str:
-    """Return a text that states by how much the namespace exceeds the new limits."""
+    """Return by how much the namespace exceeds the new limits, as text."""
     used: dict[str, int] = {}
     for pod in live.pods_in(namespace) if live is not None else ():
         for name, count in pod.units.items():

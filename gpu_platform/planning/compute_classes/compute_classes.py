@@ -16,7 +16,7 @@ from gpu_platform.stack.pool import Pool
 
 
 def check(classes: Sequence[ComputeClass], cloud: Cloud, pools: Sequence[Pool]) -> Problems:
-    """Return problems with the classes themselves, with their pools, and with their use on the cloud."""
+    """Return problems with compute classes, with their pools, and with their use on the cloud."""
     problems = Problems()
     check_unique("compute class", [(_path(index), one.name) for index, one in enumerate(classes)], problems)
     by_name = {pool.name: pool for pool in pools}
@@ -48,7 +48,7 @@ def check(classes: Sequence[ComputeClass], cloud: Cloud, pools: Sequence[Pool]) 
 
 
 def check_offers(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
-    """Record a problem for each class whose planned pools offer different GPUs to pods."""
+    """Record a problem for each compute class whose planned pools offer different GPUs to pods."""
     by_name = {pool.name: pool for pool in pools}
     for index, one in enumerate(context.environment.compute_classes):
         first, *others = (by_name[name] for name in one.pools)

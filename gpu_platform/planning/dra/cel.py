@@ -184,7 +184,7 @@ def _fix(message: str, before: str) -> str:
 def _wrong_result(result: cel.Type, usage: Usage) -> Mistake | None:
     from cel_expr_python import cel
 
-    # The library calls the type of an attribute, `any`, ERROR.
+    # The type of an attribute is `any`, which the library calls ERROR.
     # Values derived from `device` as a whole have type `dyn`.
     taken = [cel.Type.BOOL, cel.Type.ERROR, *([cel.Type.DYN] if usage.whole_device else [])]
     if result in taken:

@@ -1,4 +1,4 @@
-"""Types for the plan for node changes: the maintenance window, and the limit on nodes out of service."""
+"""Types for node change plans: the maintenance window, and the limit on nodes out of service."""
 
 from __future__ import annotations
 

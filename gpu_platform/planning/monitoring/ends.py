@@ -1,4 +1,4 @@
-"""Alerts before reserved capacity ends.
+"""Alerts that fire before reserved capacity ends.
 
 They compare the current time with the end in the stack file, and need no metric. In PromQL, `vector(time())` is
 the evaluation time in seconds since 1970, and a comparison without `bool` drops all samples that do not match.

@@ -13,7 +13,7 @@ Labels = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taint:
-    """A planned node taint, with the names of the Kubernetes API. `spec.pool.Taint` is the taint in the stack
+    """A planned node taint, with the names of the Kubernetes API. `stack.pool.Taint` is the taint in the stack
     file.
     """
 

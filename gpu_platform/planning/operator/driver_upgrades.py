@@ -62,8 +62,8 @@ class UpgradePolicy:
 def plan_upgrade_policy(
     resolved_pools: Sequence[ResolvedPool], changes: Changes, nodes: int
 ) -> Decided[UpgradePolicy]:
-    """Return the policy for pools whose driver the operator installs. `nodes` is the number of nodes in all these
-    pools.
+    """Return the upgrade policy for pools on which the operator installs the driver. `nodes` is the number of
+    nodes in all these pools.
     """
     declared = [resolved.pool.upgrade.max_unavailable for resolved in resolved_pools]
     at_a_time = min((count for count in declared if count), default=changes.max_unavailable or 1)

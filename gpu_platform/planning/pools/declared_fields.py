@@ -1,4 +1,4 @@
-"""Refuse fields of the stack file that the provider does not support according to the declarations in `spec/`."""
+"""Refuse fields of the stack file that the provider does not support according to the declarations in `stack/`."""
 
 from __future__ import annotations
 

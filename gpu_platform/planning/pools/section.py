@@ -114,7 +114,7 @@ class PoolPlan:
     expectations: Expectations
     node_expectation: NodeExpectation
     daemonsets: tuple[DaemonSet, ...] = ()
-    """DaemonSets on a node. Their requests are not available to teams (`pools/free.py`)."""
+    """DaemonSets on a node. The resources that they request are not available to teams (`pools/free.py`)."""
     devices: tuple[DeviceOffer, ...] = ()
     """Devices that pods can request through claims. Used only with DRA."""
     startup_taints: tuple[Taint, ...] = ()
@@ -190,7 +190,7 @@ class PoolPlan:
 
     @property
     def huge_pages_mib(self) -> int:
-        """Memory of a node that only pods with huge pages can use, in MiB."""
+        """A node's memory in MiB that is reserved for pods with huge pages."""
         return self.cloud_nodes.huge_pages_mib
 
     @property

@@ -239,7 +239,8 @@ def check_starts(starts: Iterable[Start], here: Problems) -> None:
     """Record a problem for each declared workload that cannot start on its pool, even if the team borrows all
     quota that others can lend there.
     """
-    # Pools with too few resources for pods that always run. Each is reported once, and not for every job.
+    # Pools that lack resources for pods that always run.
+    # Each such pool is reported only once, and not for every job.
     refused: set[str] = set()
     for start in sorted(starts, key=lambda one: one.job.ends):
         job = start.job

@@ -62,7 +62,7 @@ class Shares:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Division:
-    """The shares of each team in the pools, and the remaining units by resource and pool.
+    """Each team's shares of the pools, and the remaining units by resource and pool.
 
     `cohorts` contains the units outside all quotas that each cohort lends. `reserve` is kept for teams with their
     own stack.
@@ -147,7 +147,8 @@ def divide_pools(
     unassigned = _unassigned(environment.teams, nominal, kept, offers, available.pools)
     teams = (*environment.teams, *own_stack)
     lend = {team.name: _lend(team, nominal[team.name], offers) for team in teams}
-    # If the environment has no teams, its spare units are lent in the default cohort, where other teams borrow.
+    # If the environment has no teams, its spare units are lent in the default cohort, where other teams can borrow
+    # them.
     cohorts = sorted({queue_settings(team).cohort for team in environment.teams}) or [TeamQueue().cohort]
     divided: dict[str, dict[str, ByPool]] = {cohort: {} for cohort in cohorts}
     borrow: dict[str, dict[str, ByPool]] = {team.name: {} for team in teams}

@@ -132,7 +132,7 @@ def _advice(team: Team, job: DeclaredJob, lacks: Sequence[Lack], pool: PoolPlan,
     """Return the advice to raise the quota if the pool has enough units. Otherwise, name the quotas that can be
     lowered.
 
-    Only the environment can give more to a team with its own stack, by raising the reserve.
+    Only the environment can give more quota to a team with its own stack, by raising the reserve.
     """
     name, resource, division = pool.name, job.resource, divided.division
     quotas = {one.name: division.teams[one.name].nominal[resource] for one in (*divided.teams, team)}

@@ -46,8 +46,8 @@ class OverAllocation:
 def quota_limits(environment: Environment, available: Available) -> Mapping[str, float]:
     """Return the maximum sum of the quotas of all stacks, by ResourceQuota key.
 
-    With queues, the maximum is the sum of the quotas of the environment's teams and the reserve, because queues
-    lend all other units.
+    With queues, the maximum is the reserve plus the quotas of the environment's teams, because queues lend all
+    other units.
     """
     most = {resource: count * environment.overcommit for resource, count in available.units.items()}
     if environment.queueing is not None:

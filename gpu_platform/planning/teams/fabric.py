@@ -27,9 +27,9 @@ _POLICIES: Final = (names.POD_SECURITY_POLICY, names.EXEC_POLICY)
 class FabricAccess:
     """Rules that replace Pod Security in the namespace of a team that uses a fabric.
 
-    `fabrics` are names in the catalogue. `pools` are the pools on whose nodes the exceptions apply. `policies`
-    enforce the level. `device_annotations` are the annotations that may name devices, with regular expressions for
-    their values.
+    `fabrics` are names in the catalogue. The exceptions apply on the nodes of `pools`. `policies` enforce the
+    level. `device_annotations` are the annotations that may name devices, with regular expressions for their
+    values.
     """
 
     fabrics: tuple[str, ...]

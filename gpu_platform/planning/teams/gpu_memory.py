@@ -1,8 +1,8 @@
 """Check that pods have enough GPU memory on a whole GPU, a MIG instance, an MPS share or a time-sliced GPU.
 
-MPS limits each replica to 1/replicas of the memory. Time-slicing does not divide memory: pods on one GPU share all
-of it, so all pods that may be scheduled there must fit together. Source: NVIDIA k8s-device-plugin, "Shared Access
-to GPUs", read 2026-11-21. Memory is the total that NVML reports.
+MPS limits each replica to 1/replicas of the memory. Time-slicing does not divide memory. Pods on one GPU share all
+of its memory, so it must be enough for all pods that may be scheduled there. Source: NVIDIA k8s-device-plugin,
+"Shared Access to GPUs", read 2026-11-21. Memory is the total that NVML reports.
 """
 
 from __future__ import annotations

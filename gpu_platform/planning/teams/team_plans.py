@@ -103,8 +103,8 @@ def total_quota(teams: Sequence[Team]) -> dict[str, int]:
 
 
 def check_team_alone(team: Team, priorities: Mapping[str, int], catalog: Catalog, problems: Problems) -> None:
-    """Record problems with one team that do not depend on the pools. `priorities` are the values of the priority
-    classes.
+    """Record problems with one team that can be found without the pools. `priorities` are the values of the
+    priority classes.
     """
     if is_reserved_namespace(team.name, catalog):
         problems.at("name").add(

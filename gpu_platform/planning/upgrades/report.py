@@ -27,7 +27,7 @@ class RunningVersions:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
     """One piece of software, with its planned version, its running version (None if it was not read), its newest
-    version, and its support.
+    version, and its support status.
     """
 
     subject: str

@@ -181,7 +181,7 @@ def _needs_letter(entry: ContainerSettings, environment: Environment) -> str:
 
 
 def _check_deadlines(team: Team, available: Available, problems: Problems) -> None:
-    """Record a problem for each deadline that is longer than a pod may keep its node.
+    """Record a problem for each deadline that is longer than the time for which a pod may keep its node.
 
     The maximum applies only to pools whose pods keep their nodes until they finish.
     """
@@ -460,7 +460,7 @@ def _check_mounts(
     cloud: Cloud,
     problems: Problems,
 ) -> None:
-    """Record a problem for each volume of the team that the nodes of a pool cannot mount."""
+    """Record a problem if a workload mounts a team volume that the nodes of its pool cannot mount."""
 
     def unable(one: TeamStorage) -> Mapping[str, str]:
         found = (
@@ -494,8 +494,8 @@ def _other_class(
     *,
     shared: bool,
 ) -> str:
-    """Return a fix that gives a claim a class that the pool can mount. `shared` means that pods on several nodes
-    write to the volume.
+    """Return a fix that gives a claim a storage class that the pool can mount. `shared` means that pods on several
+    nodes write to the volume.
     """
     if problem.field and name in storage.declared:
         return f"write {problem.field} in storage.{name}, or name another class"

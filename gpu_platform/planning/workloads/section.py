@@ -34,8 +34,8 @@ class MountPlan:
 class KeptClaimPlan:
     """A PersistentVolumeClaim that one declared workload creates.
 
-    If `storage_class` is None, the claim uses the cluster's default class. `shared` means that pods on several
-    nodes write to the volume.
+    If `storage_class` is None, the claim uses the cluster's default storage class. `shared` means that pods on
+    several nodes write to the volume.
     """
 
     name: str
