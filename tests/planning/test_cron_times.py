@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from gpu_platform.base.errors import BadInput
-from gpu_platform.planning.workloads.cron_times import cron_times
+from gpu_platform.planning.clouds.schedules import SchedulePlan
+from gpu_platform.planning.workloads.cron_times import cron_in, cron_times
 from gpu_platform.stack.loaded import plan_platform
 from tests.planning.conftest import environment, pool, team
 
@@ -74,3 +75,13 @@ def test_a_job_whose_deadline_reaches_its_pools_hours_passes() -> None:
 
 def test_a_job_waits_for_its_pools_hours_in_a_queue() -> None:
     assert planned("0 12 * * *", NIGHT, queueing={})
+
+
+@pytest.mark.parametrize(
+    ("zone", "cron"),
+    [("America/New_York", "0 12 * * 1"), ("Australia/Sydney", "0 21 * * 0"), ("Asia/Kolkata", "30 1 * * 1")],
+)
+def test_a_suggested_time_is_never_before_the_start_of_the_pool(zone: str, cron: str) -> None:
+    hours = SchedulePlan(days=("mon",), start="07:00", stop="20:00", time_zone=zone)
+    assert cron_in(hours) == cron
+    assert all(hours.is_on(moment) for moment in cron_times(cron))

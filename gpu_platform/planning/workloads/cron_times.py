@@ -15,6 +15,7 @@ from gpu_platform.planning.maintenance.section import DAYS
 
 _MONDAY: Final = datetime(2026, 1, 5, tzinfo=UTC)
 _DAYS: Final = 366
+_HALF_A_YEAR: Final = timedelta(days=182)
 _LIMITS: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
 
 
@@ -31,10 +32,12 @@ def cron_times(schedule: str) -> Iterator[datetime]:
 
 
 def cron_in(hours: SchedulePlan) -> str:
-    """Convert the days and start time of a pool's schedule to a cron expression in UTC, using the time zone's UTC
-    offset in January.
+    """Convert the days and start time of a pool's schedule to a cron expression in UTC.
+
+    It uses the standard-time offset of the time zone, so that no time comes before the pool's start.
     """
-    start = hours.starts_next(_MONDAY)
+    starts = (hours.starts_next(_MONDAY), hours.starts_next(_MONDAY + _HALF_A_YEAR))
+    start = min(starts, key=lambda start: start.utcoffset() or timedelta())
     in_utc = start.astimezone(UTC)
     moved = (in_utc.date() - start.date()).days
     days = sorted((DAYS.index(day) + 1 + moved) % 7 for day in hours.days)
