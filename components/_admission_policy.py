@@ -26,7 +26,7 @@ _REINVOCATION_POLICY = "Never"
 def namespace_policy(
     policy: AdmissionPolicy, namespace: str, opts: pulumi.ResourceOptions
 ) -> list[pulumi.Resource]:
-    """Create a policy named `<name>-<namespace>` for one namespace, with its binding. Create nothing if the policy
+    """Create a policy named `<name>-<namespace>` for one namespace, and its binding. Create nothing if the policy
     has no rules.
     """
     if not policy.rules:  # Kubernetes requires at least one rule in a policy
@@ -36,7 +36,7 @@ def namespace_policy(
 
 
 def bound_policy(metadata: Manifest, spec: Manifest, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
-    """Create a ValidatingAdmissionPolicy and a binding that denies the requests that violate the policy."""
+    """Create a ValidatingAdmissionPolicy, and a binding that denies requests that violate it."""
     return _with_binding("ValidatingAdmissionPolicy", metadata, spec, {"validationActions": ["Deny"]}, opts)
 
 
@@ -50,7 +50,7 @@ def mutating_policy(
     conditions: Mapping[str, str] | None = None,
     variables: Mapping[str, str] | None = None,
 ) -> list[pulumi.Resource]:
-    """Create a MutatingAdmissionPolicy for new objects of one namespace, with its binding.
+    """Create a MutatingAdmissionPolicy for new objects in one namespace, and its binding.
 
     `resources` are tuples of API group, version and plural name. `patches` are CEL expressions that return JSON
     patches. `conditions` and `variables` are CEL expressions by name.
@@ -78,8 +78,8 @@ def mutating_policy(
 
 
 def _expressions(by_name: Mapping[str, str] | None) -> list[Manifest] | None:
-    """Return named expressions in the API's format. Return None if there are none: the API server drops an empty
-    list.
+    """Return named expressions in the API's format, or None if there are none, because the API server drops an
+    empty list.
     """
     return [{"name": name, "expression": text} for name, text in by_name.items()] if by_name else None
 
@@ -101,7 +101,7 @@ def _with_binding(
 
 
 def policy_spec(policy: AdmissionPolicy, namespace: str | None = None) -> Manifest:
-    """Return the spec of a policy for the requests of one namespace, or of the whole cluster if `namespace` is
+    """Return the spec of a policy for requests in one namespace, or in the whole cluster if `namespace` is
     None.
     """
     selector = {"matchLabels": {_NAMESPACE_LABEL: namespace}} if namespace is not None else None

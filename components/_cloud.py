@@ -17,7 +17,7 @@ class EksOutputs:
     """Planned minor version of Kubernetes."""
     endpoint: pulumi.Output[str]
     certificate_authority: pulumi.Output[str]
-    """Certificate of the cluster's certificate authority: a base64-encoded PEM, as EKS returns it."""
+    """Certificate of the cluster's certificate authority, as base64-encoded PEM (the format that EKS returns)."""
     service_cidr: pulumi.Output[str]
     vpc_id: pulumi.Output[str]
     subnet_ids: Mapping[str, pulumi.Output[str]]
@@ -48,7 +48,7 @@ class GkeOutputs:
     node_service_account: pulumi.Output[str]
     """E-mail of the nodes' service account."""
     gpu_networks: tuple[tuple[pulumi.Output[str], pulumi.Output[str]], ...]
-    """Network and subnetwork of each GPU NIC, in order. Empty if no pool joins additional networks."""
+    """Network and subnetwork of each GPU NIC, in order. Empty if no pool uses additional networks."""
     provider: pulumi.ProviderResource
     """Google Cloud provider for the cluster's project and region."""
     ready: list[pulumi.Resource] = field(default_factory=list[pulumi.Resource])

@@ -1,4 +1,4 @@
-"""`KubernetesObject`: an object of the cluster, registered by its kind and its fields.
+"""`KubernetesObject`: a Kubernetes object that is registered with Pulumi by its kind and fields.
 
 The typed classes of pulumi_kubernetes register the same resources, but importing the classes of the core group
 takes a second of CPU time in every `check`, `render` and `up`.
@@ -59,7 +59,9 @@ class KubernetesObject(pulumi.CustomResource):
 
 
 def _options_of(resource: str, manifest: Mapping[str, Any]) -> pulumi.ResourceOptions:
-    """Return the resource options of an object: its provider, and the fields whose changes replace the object."""
+    """Return an object's resource options: its provider, and the fields that force a replacement when they
+    change.
+    """
     api_version, _, kind = resource.rpartition("/")
     group = api_version.rpartition("/")[0] or "core"
     fields = IMMUTABLE_FIELDS.get(f"{group}/{kind}", ())

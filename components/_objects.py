@@ -22,7 +22,9 @@ _NODE = "kubernetes:core/v1:Node"  # a Node has the labels of its pool
 def with_object_settings(
     opts: pulumi.ResourceOptions | None, objects: ObjectsPlan
 ) -> pulumi.ResourceOptions | None:
-    """Return options that add the settings of all objects to a component's Kubernetes objects, at any depth."""
+    """Return options that add the stack file's settings for all objects to a component's Kubernetes objects, at
+    any depth.
+    """
     if objects.is_default:
         return opts
 

@@ -12,15 +12,15 @@ from gpu_platform.planning.clouds.section import Timeouts
 UPSERT: Final = True
 """Kubernetes provider setting that takes over an existing object instead of failing with "already exists".
 
-The provider must take over the retained namespace of a team that returns, and the objects that a killed `up` has
-created.
+The provider must take over the retained namespace of a team that is declared again, and objects that were created
+by an `up` that was killed.
 """
 
 FORCE: Final = True
 """Kubernetes provider setting that sets the declared fields even if another field manager owns them.
 
-Each creation has its own field manager. The fields of an object that a killed `up` created would otherwise
-conflict with every later change. Manual changes to declared fields are overwritten. `gpu-platform` checks
+Each creation has its own field manager. Without this setting, the fields of an object that a killed `up` created
+would conflict with every later change. Manual changes to declared fields are overwritten. `gpu-platform` checks
 beforehand that it does not take over other people's objects (deploy/pulumi/takeover.py).
 """
 

@@ -1,4 +1,4 @@
-"""Delays the access of members and the start of workloads until API servers enforce the namespace's policies."""
+"""Delays members' access and the start of workloads until API servers enforce the namespace's policies."""
 
 from __future__ import annotations
 

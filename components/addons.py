@@ -1,4 +1,4 @@
-"""`Addons`: controllers for the members' workloads, installed from Helm charts."""
+"""`Addons`: controllers that members' workloads need, installed from Helm charts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Addons(pulumi.ComponentResource):
     """The add-ons of an environment, and the GatewayClass of its gateway.
 
     A release that is removed from the stack file stays in the cluster, because deleting some charts also deletes
-    their CRDs and all objects of these kinds that members created.
+    their CRDs and, with them, all custom resources that members created.
 
     Outputs: `versions` (chart version by name).
     """

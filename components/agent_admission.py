@@ -24,9 +24,9 @@ class AgentAdmissionArgs:
 
 
 class AgentAdmission(pulumi.ComponentResource):
-    """Admission policies, with bindings, for requests of node agents.
+    """Admission policies and their bindings for requests from node agents.
 
-    Agents write ConfigMaps, nodes and Leases, and delete NodeClaims. They must not start before the resources in
+    Agents write ConfigMaps, nodes and Leases, and delete NodeClaims. Agents must not start before the resources in
     `guards` exist.
 
     Outputs: `policies`, the names of the policies.

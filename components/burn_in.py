@@ -49,7 +49,7 @@ class BurnIn(pulumi.ComponentResource):
             description="Active checks of idle nodes: they preempt no pod, and any other pod preempts them.",
             opts=child_options(self, opts),
         )
-        # The pods need no token: they communicate only with each other.
+        # The pods need no token, because they communicate only with each other.
         KubernetesObject(
             "burn-in-account",
             "v1/ServiceAccount",

@@ -1,4 +1,4 @@
-"""`GpuSharing` and `MigLayout`: the ConfigMaps of the device plugin and the MIG manager."""
+"""`GpuSharing` and `MigLayout`: ConfigMaps for the device plugin and the MIG manager."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _HashedConfigMap(pulumi.ComponentResource):
 
 
 class GpuSharing(_HashedConfigMap):
-    """ConfigMap of the device plugin, with one key per pool. The node label `nvidia.com/device-plugin.config`
+    """ConfigMap for the device plugin, with one key per pool. The node label `nvidia.com/device-plugin.config`
     selects the key.
     """
 

@@ -5,8 +5,8 @@ MIG manager then partitions GPUs under running pods. `gpu-platform up` therefore
 another. It then passes the pools, with the MIG config of all their nodes, in the variable ROLLED_VARIABLE. A
 resource hook refuses any other update of the label before the provider is called.
 
-Your own programs have the same hook, but no rollout: after you have drained all nodes of a pool, set the variable
-for one `pulumi up`. Components of the plugin, for programs in other languages, register no hook, because only the
+Your own programs have the same hook, but no rollout. After you have drained all nodes of a pool, set the variable
+for one `pulumi up`. The plugin's components, for programs in other languages, register no hook, because only the
 program's own process is known to serve hooks.
 """
 
@@ -36,7 +36,9 @@ _IN_PLUGIN: Final[ContextVar[bool]] = ContextVar("in_plugin", default=False)
 
 @contextmanager
 def without_hooks() -> Generator[None]:
-    """Disable the registration of Pulumi hooks in the body, where the plugin constructs a component."""
+    """Disable the registration of Pulumi hooks in the body of the `with` statement, where the plugin constructs a
+    component.
+    """
     before = _IN_PLUGIN.set(True)
     try:
         yield

@@ -27,8 +27,9 @@ class NodePool(pulumi.ComponentResource):
     In the sandbox, it creates `v1/Node` objects, which KWOK simulates. For an autoscaled pool it also creates
     Karpenter's NodePool and KWOKNodeClass. On an existing cluster, it labels the nodes that the stack file names.
 
-    It does not change the taints of existing nodes: `spec.taints` is one list for all owners, and a patch would
-    remove the taints of others. Validation reports a missing taint. Nodes that a selector selects are not changed.
+    It does not change the taints of existing nodes, because `spec.taints` is one list for all owners, and a patch
+    would remove other owners' taints. Validation reports a missing taint. Nodes that a selector selects are not
+    changed.
 
     Outputs: `node_names`, the nodes that it created or labelled.
     """

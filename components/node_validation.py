@@ -43,7 +43,7 @@ _CLAIM = "every-gpu"
 # The ConfigMaps of its program and expectations are immutable, and their names contain a hash of the content.
 _AGENT_VERBS = ["create", "patch"]
 _EVENTS_NAMESPACE = "default"  # namespace of Events about nodes
-# A change of expectations must reach every node at once, including nodes that fail.
+# A change to the expectations must reach every node at once, including failing nodes.
 _MAX_UNAVAILABLE = "100%"
 # `up` waits for nodes to pass, so a passing node must be detected within seconds.
 _READY_PERIOD_SECONDS = 5
@@ -62,10 +62,10 @@ _VISIBLE_DEVICES = "all"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeValidationArgs:
-    """Plan of the validation gates, and the pools whose nodes are validated.
+    """Plan for the validation gates, and the pools whose nodes are validated.
 
     `nodes` maps each pool to the resources that create its nodes. A gate waits only for its own pool, so that a
-    pool without nodes does not delay the validation of the others.
+    pool without nodes does not delay the validation of other pools.
     """
 
     validation: ValidationPlan
@@ -78,7 +78,7 @@ class NodeValidation(pulumi.ComponentResource):
 
     The agent is a zipapp in a ConfigMap (standard library and nvidia-ml-py) on a stock Python image pinned by
     digest, so there is no image to build. With `gate`, an update waits until every pod is Ready. A pool without
-    nodes has no pods to wait for; its nodes are validated when they are created. A CPU pool has no DaemonSet, so
+    nodes has no pods to wait for. Its nodes are validated when they are created. A CPU pool has no DaemonSet, so
     the proof waits for the resources of its nodes.
 
     Outputs: `namespace` of the reports. `proof`, a resource that depends on all gates.
@@ -139,14 +139,14 @@ class NodeValidation(pulumi.ComponentResource):
         return {"name": name, "namespace": self._validation.namespace, "labels": labels}
 
     def _create_account(self) -> list[pulumi.Resource]:
-        """Create the agents' account. It may write reports and Leases in its namespace, mark nodes, and create
-        Events.
+        """Create the agents' service account. It may write reports and Leases in its namespace, patch nodes, and
+        create Events.
         """
         account = KubernetesObject(_ACCOUNT, "v1/ServiceAccount", metadata=self._meta(_ACCOUNT), opts=self._child)
         reports = [
             {"apiGroups": [""], "resources": ["configmaps"], "verbs": _AGENT_VERBS},
-            # This right is needed even if no node is held back, because the agent must release nodes that were
-            # held back before.
+            # This permission is needed even if the agents may taint no node, because they must release the Leases
+            # of nodes that they tainted before.
             {
                 "apiGroups": ["coordination.k8s.io"],
                 "resources": ["leases"],
@@ -224,7 +224,7 @@ class NodeValidation(pulumi.ComponentResource):
         """Create rules for the Node Readiness Controller, which removes the taint of new nodes that passed
         validation.
 
-        The rules apply only to new nodes. If nodes fail later, the agents hold back a limited share of them. The
+        The rules apply only to new nodes. If nodes fail later, the agents taint a limited number of them. The
         controller does not support such a limit.
         """
         taint = self._validation.readiness_taint
@@ -377,7 +377,8 @@ class NodeValidation(pulumi.ComponentResource):
                         {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": _DRIVER_CAPABILITIES},
                         *driver_env,
                         *sysfs_env,
-                        # Set it even if the limit is 0: agents also taint nodes that are older than the taint.
+                        # Set the variable even if the limit is 0.
+                        # With it, agents also add the startup taint to nodes that have lost their MIG instances.
                         *(
                             {"name": MOST_HELD_VARIABLE, "value": str(most)}
                             for most in (self._validation.most_held.get(pool.name),)
@@ -454,8 +455,8 @@ def _security(*, privileged: bool) -> Manifest:
 def _driver_of_host(
     directory: str | None,
 ) -> tuple[list[Manifest], list[Manifest], list[Manifest]]:
-    """Return volumes, mounts and environment for the host's driver library, or empty lists if a runtime provides
-    it.
+    """Return volumes, mounts and environment for the host's driver library, or empty lists if a container runtime
+    provides it.
     """
     if directory is None:
         return [], [], []

@@ -47,7 +47,7 @@ _UNTIL_ACTIVE = {"pulumi.com/waitFor": "condition=Active"}
 _NOT_AWAITED = {"pulumi.com/skipAwait": "true"}
 _UNTIL_RUNNING = {"pulumi.com/waitFor": "jsonpath={.data.running}=true"}
 _READ = ["get", "list", "watch"]
-# Try the team's quota in another pool before borrowing quota or preempting workloads of others.
+# Try the team's quota in another pool before borrowing quota or preempting workloads of other teams.
 _FUNGIBILITY = {"whenCanBorrow": "TryNextFlavor", "whenCanPreempt": "TryNextFlavor"}
 
 
@@ -84,7 +84,7 @@ class Queues(pulumi.ComponentResource):
         self.register_outputs({"release": self.release, "flavors": self.flavors})
 
     def _create_kueue(self, args: KueuePlan, opts: pulumi.ResourceOptions) -> pulumi.ResourceOptions | None:
-        """Install Kueue, and return the options of objects that need it."""
+        """Install Kueue, and return the options for objects that depend on it."""
         if args.install == "present":
             return None
         namespace = KubernetesObject(args.namespace, "v1/Namespace", metadata={"name": args.namespace}, opts=opts)
@@ -163,7 +163,7 @@ class TeamQueueArgs:
 
 
 class TeamQueue(pulumi.ComponentResource):
-    """The queue of a team, with its ClusterQueue, LocalQueue, access of members, and admission rules.
+    """The queue of a team, with its ClusterQueue, LocalQueue, admission rules, and access for members.
 
     Workloads of the team must wait for the resources in `guards`.
 
@@ -207,12 +207,13 @@ class TeamQueue(pulumi.ComponentResource):
         classes = mutating_policy(
             {"name": f"queue-defaults-of-{args.namespace}"},
             args.namespace,
-            [(group, "*", resource) for group, resource in QUEUED_RESOURCES if group],  # pods have their own class
+            [(group, "*", resource) for group, resource in QUEUED_RESOURCES if group],  # pods have a PriorityClass
             [priority_patch(args.default_priority)],
             opts,
             conditions={"names-no-class": names_no_class(args)},
         )
-        # Use one patch: the API server copies the object for each patch, which takes seconds for a megabyte.
+        # Use one patch, because the API server copies the object for each patch, which takes seconds for a
+        # megabyte.
         all_patches = " + ".join(f"({patch})" for patch in template_patches(args.cpu_limit))
         templates = mutating_policy(
             {"name": f"queue-templates-of-{args.namespace}"},
@@ -243,7 +244,7 @@ class TeamQueue(pulumi.ComponentResource):
 
 
 def held_queues() -> Mapping[str, Mapping[str, str]]:
-    """Return the stopPolicy of the queues that an administrator holds, by team and then by kind.
+    """Return the stopPolicy of each queue that an administrator has put on hold, by team and then by kind.
 
     `gpu-platform` passes the held queues. If it did not start the program, the result is empty. A held queue is
     not active until the hold ends, so Pulumi would wait for it in vain.

@@ -1,4 +1,4 @@
-"""`TeamAdmission`: policies that make the API server refuse requests in the namespace of a team."""
+"""`TeamAdmission`: policies that make the API server refuse requests in a team's namespace."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class TeamAdmissionArgs:
 class TeamAdmission(pulumi.ComponentResource):
     """ValidatingAdmissionPolicies of one namespace, each with its binding.
 
-    They check pods, pod templates of other objects, Services and routes, device claims, objects of KEDA, and all
-    requests of members. They stay in the cluster as long as the namespace may exist. Otherwise pods of a removed
+    They check pods, pod templates of other objects, Services and routes, device claims, KEDA objects, and all
+    requests from members. They stay in the cluster as long as the namespace may exist. Otherwise pods of a removed
     team could be recreated with settings that the policies refused. Workloads of the team must wait for the
     resources in `guards`.
 
@@ -56,8 +56,8 @@ class TeamPodSecurity(pulumi.ComponentResource):
     fabric needs.
 
     They match the namespace by name, so that they can exist before it. They stay in the cluster as long as the
-    namespace may exist, because the namespace's label would allow every pod. The namespace must wait for the
-    resources in `guards`.
+    namespace may exist, because the namespace's Pod Security label alone would allow every pod. The namespace must
+    wait for the resources in `guards`.
 
     Outputs: `rules`, the ids of the rules.
     """

@@ -55,7 +55,8 @@ _NODE_LOCAL_DNS = "169.254.20.10/32"
 _DNS_NAMESPACE = "kube-system"
 # DNS uses TCP for responses that are too large for UDP.
 _DNS_PORTS = ((53, "UDP"), (53, "TCP"))
-# Deny both directions by default: teams share nodes, and pods reach only their own namespace and DNS.
+# Deny both directions by default, because teams share nodes.
+# Pods reach only their own namespace and DNS.
 _DENIED = ["Ingress", "Egress"]
 # API of GKE's FQDN policies; source: GKE docs, "FQDN network policies"; read 2026-11-25.
 _HOST_POLICY_API = "networking.gke.io/v1alpha1"
@@ -78,7 +79,7 @@ _NOT_AWAITED = {"pulumi.com/skipAwait": "true"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamNamespaceArgs:
-    """Plans of a team and, if they exist, of its queue, its members' guide and its workloads."""
+    """Plans for a team and, if they exist, for its queue, its members' guide and its workloads."""
 
     plan: TeamPlan
     queue: TeamQueuePlan | None = None
@@ -187,8 +188,8 @@ class TeamNamespace(pulumi.ComponentResource):
         ).guards
 
     def _logical(self, name: str) -> str:
-        """Return the logical name of an object. It contains the team, because teams share names such as
-        `default-deny`.
+        """Return the logical name of an object. It contains the team's name, because every team has objects such
+        as `default-deny`.
         """
         return f"{self._plan.namespace}/{name}"
 
@@ -411,8 +412,8 @@ class TeamNamespace(pulumi.ComponentResource):
                 self._create_host_policy(one)
 
     def _create_host_policy(self, egress: HostEgress) -> None:
-        """Allow all pods to reach hosts by name. There is one object per host, because GKE limits addresses per
-        object.
+        """Allow all pods to reach hosts by name. There is one object per host, because GKE limits the number of
+        addresses per object.
         """
         name = "allow-" + egress.host.replace("*.", "below-")
         KubernetesObject(
@@ -465,8 +466,8 @@ class TeamNamespace(pulumi.ComponentResource):
             "volumeMounts": None
             if workload.shared_memory is None
             else [{"name": _SHARED_MEMORY, "mountPath": "/dev/shm"}],  # noqa: S108
-            # Requests equal limits: extended resources require this, and it gives the pod the QoS class
-            # Guaranteed.
+            # Requests equal limits, because extended resources require this.
+            # The pod also gets the QoS class Guaranteed.
             "resources": {
                 "requests": workload.requests,
                 "limits": workload.requests,
@@ -538,7 +539,7 @@ class TeamNamespace(pulumi.ComponentResource):
 
 
 def _volumes(workload: WorkloadPlan) -> list[Manifest] | None:
-    """Return the in-memory volume for the processes of a pod, or None if the pod does not need it."""
+    """Return the in-memory volume that the processes of a pod share, or None if the pod does not need it."""
     if workload.shared_memory is None:
         return None
     in_memory = {"medium": "Memory", "sizeLimit": workload.shared_memory}

@@ -20,7 +20,7 @@ _MOST_CONTAINERS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamPodDefaultsArgs:
-    """The namespace of a team, the defaults of its pods, and the defaults of its LimitRange."""
+    """The namespace of a team, the defaults for its pods, and the defaults of its LimitRange."""
 
     namespace: str
     defaults: PodDefaults
@@ -29,7 +29,7 @@ class TeamPodDefaultsArgs:
 
 
 class TeamPodDefaults(pulumi.ComponentResource):
-    """A MutatingAdmissionPolicy for new pods in one namespace, with its binding.
+    """A MutatingAdmissionPolicy for new pods in one namespace, and its binding.
 
     Workloads of the team must wait for the resources in `guards`.
 
@@ -48,7 +48,8 @@ class TeamPodDefaults(pulumi.ComponentResource):
             [("", "v1", "pods")],
             mutations(args.defaults),
             child_options(self, opts),
-            # Check the container count first, because the cost of the expressions grows with its square.
+            # Check the container count first, because the cost of the expressions grows with the square of the
+            # count.
             conditions={
                 "has-few-containers": f"object.spec.containers.size() <= {_MOST_CONTAINERS}",
                 "requests-gpus": asks_for_gpus("object.spec"),

@@ -27,7 +27,7 @@ _HTTPS = 443
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamVolumesArgs:
-    """Planned volumes of the teams of one stack."""
+    """Planned volumes for the teams of one stack."""
 
     volumes: tuple[VolumePlan, ...]
 

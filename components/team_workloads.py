@@ -100,7 +100,7 @@ class TrainingJobArgs:
 
 
 class TrainingJob(_Manifests):
-    """Pods that train one model together, as a TrainJob, JobSet or indexed Job, with its claim and Service."""
+    """A TrainJob, JobSet or indexed Job whose pods train one model together, with its claim and Service."""
 
     def __init__(self, name: str, args: TrainingJobArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("TrainingJob", name, training_job(args.team, args.job), opts)
@@ -115,7 +115,9 @@ class InferenceServiceArgs:
 
 
 class InferenceService(_Manifests):
-    """A Deployment or LeaderWorkerSet with a Service and, if declared, a budget, autoscaler and route."""
+    """A Deployment or LeaderWorkerSet with a Service and, if declared, a PodDisruptionBudget, autoscaler and
+    route.
+    """
 
     def __init__(self, name: str, args: InferenceServiceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("InferenceService", name, inference_service(args.team, args.service), opts)
@@ -130,7 +132,7 @@ class RayClusterArgs:
 
 
 class RayCluster(_Manifests):
-    """A RayCluster of KubeRay."""
+    """A KubeRay RayCluster."""
 
     def __init__(self, name: str, args: RayClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("RayCluster", name, ray_cluster(args.team, args.cluster), opts)
@@ -169,7 +171,7 @@ class BatchJob(_Manifests):
 def create_workloads(
     team: TeamPods, plan: TeamWorkloadsPlan, opts: pulumi.ResourceOptions
 ) -> Sequence[pulumi.Resource]:
-    """Create the component of each declared workload of a team.
+    """Create a component for each declared workload of a team.
 
     `opts` must make the workloads wait for the team's quotas, policies and claims.
     """

@@ -1,5 +1,5 @@
-"""A GPU platform on Kubernetes from a stack file: stack file models, catalogue, planning, engines and command
-line.
+"""Creates a GPU platform on Kubernetes from a stack file. Contains the stack file models, catalogue, planning,
+engines and command line.
 
 Importing this package extends sys.path, so that the packages next to it (`components`, `policies`) and a project's
 own modules, such as company rules, can be imported. A wheel contains these packages in a folder below this one.

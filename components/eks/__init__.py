@@ -1,4 +1,4 @@
-"""EKS cluster and its GPU node pools.
+"""Components for an EKS cluster and its GPU node pools.
 
 Only this package and `components/public/_cluster.py` import the AWS SDK.
 """
@@ -61,7 +61,7 @@ def create_storage(
 def create_identities(
     created: EksCluster, cluster: EksClusterPlan, identities: EksIdentities, opts: pulumi.ResourceOptions
 ) -> Mapping[str, Sequence[pulumi.Resource]]:
-    """Create the IAM roles of teams. Return for each team the resources that must exist before its pods start."""
+    """Create the teams' IAM roles. Return, for each team, the resources that must exist before its pods start."""
     args = EksTeamIdentitiesArgs(identities=identities, plan=cluster, cluster=created.outputs)
     on_aws = pulumi.ResourceOptions(providers=[created.outputs.provider], depends_on=[created])
     return EksTeamIdentities(

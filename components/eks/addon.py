@@ -14,7 +14,7 @@ from components.eks.iam import ADDON_NAMESPACE, pod_role
 from gpu_platform.planning.clouds.eks.addons import with_pod_subnets
 from gpu_platform.planning.clouds.eks.cluster_plan import Addon, EksClusterPlan
 
-# The plan owns the configuration of add-ons: manual changes in the cluster are reverted.
+# The plan owns the configuration of add-ons, so manual changes in the cluster are reverted.
 _ON_CONFLICT = "OVERWRITE"
 
 
@@ -26,10 +26,10 @@ def create_addon(
     opts: pulumi.ResourceOptions,
     pod_subnet_ids: Mapping[str, pulumi.Output[str]] | None = None,
 ) -> aws.eks.Addon:
-    """Register an add-on named `<name>-<add-on>`, after its role.
+    """Register an add-on named `<name>-<add-on>`, which depends on its role.
 
-    `opts` must have the component as the parent. `pod_subnet_ids` maps zones to the pods' subnets, for an add-on
-    whose configuration contains these subnets.
+    `opts` must have the component as the parent. `pod_subnet_ids` maps zones to the pods' subnets, for an
+    add-on whose configuration contains these subnets.
     """
     identities = None
     if addon.service_account is not None:

@@ -41,7 +41,7 @@ class EksCluster(pulumi.ComponentResource):
     Node pools need `outputs`. `karpenter_outputs` are the same outputs with the role of Karpenter's nodes.
     `provider` is available when admins have access to the cluster and pods can be scheduled.
 
-    Outputs: `name`, and `kubeconfig` (the content, secret; it obtains credentials with `aws eks get-token`).
+    Outputs: `name`, and `kubeconfig` (the content as a secret; it obtains credentials with `aws eks get-token`).
     """
 
     provider: k8s.Provider
@@ -92,7 +92,9 @@ class EksCluster(pulumi.ComponentResource):
         )
 
     def _node_role(self, name: str, opts: pulumi.ResourceOptions) -> tuple[_Role, list[pulumi.Resource]]:
-        """Return the role of managed node groups, either an existing role or a new one with its attachments."""
+        """Return the role of managed node groups, either an existing role or a new one with its policy
+        attachments.
+        """
         existing = self._plan.iam.node_role
         if existing is not None:
             named = existing.rpartition("/")[2]

@@ -20,7 +20,7 @@ _HELM_TIMEOUT_SECONDS = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterAutoscalerArgs:
-    """Plan of the autoscaler, and the cluster."""
+    """Plan for the autoscaler, and the cluster that it scales."""
 
     plan: ClusterAutoscalerPlan
     cluster: EksOutputs

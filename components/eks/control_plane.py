@@ -25,13 +25,14 @@ _KEY_ACTIONS = ["kms:Encrypt", "kms:Decrypt", "kms:DescribeKey", "kms:CreateGran
 _AUTHENTICATION_MODE = "API"
 # Nodes and pods reach the API server within the VPC, even if it has a public endpoint.
 _PRIVATE_ENDPOINT = True
-# Admins manage the whole cluster. Members of teams have Roles in their namespaces.
+# Admins manage the whole cluster.
+# Team members have Roles in their namespaces.
 _ADMIN_SCOPE = "cluster"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksControlPlaneArgs:
-    """Plan of the cluster, its settings at creation, and its VPC."""
+    """Plan for the cluster, its settings at creation, and its VPC."""
 
     plan: EksClusterPlan
     create: CreateEksPlan
@@ -41,7 +42,8 @@ class EksControlPlaneArgs:
 class EksControlPlane(pulumi.ComponentResource):
     """The EKS cluster with its log group, the KMS key for its Secrets, its IAM role and its admins.
 
-    `access` contains the access entries and policies of the admins, and the rules for private networks.
+    `access` contains the access entries and policies of the admins, and the security group rules for private
+    networks.
 
     Outputs: `name`.
     """

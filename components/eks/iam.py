@@ -26,7 +26,7 @@ def service_role(
     *,
     conditions: Mapping[str, Mapping[str, str]] | None = None,
 ) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
-    """Create a role that only `service` can assume. Return it with the attachments of its policies.
+    """Create a role that only `service` can assume. Return it with its policy attachments.
 
     `policies` are ARNs. `conditions` maps each comparison operator to the tags that the request must have.
     """
@@ -65,7 +65,8 @@ def pod_role(
     *,
     namespace: str = ADDON_NAMESPACE,
 ) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
-    """Create a role that one service account can assume through EKS Pod Identity. Return it with its attachments.
+    """Create a role that one service account can assume through EKS Pod Identity. Return it with its policy
+    attachments.
 
     The conditions compare the tags that EKS adds to the session, so that no other pod or cluster can assume the
     role. They include the cluster's ARN, because a cluster in another region can have the same name.

@@ -26,7 +26,7 @@ class EksTeamIdentitiesArgs:
 
 
 class EksTeamIdentities(pulumi.ComponentResource):
-    """IAM roles of teams, and the associations of the roles with the teams' service accounts.
+    """The teams' IAM roles, and their associations with the teams' service accounts.
 
     `resources` maps each team to the resources that must exist before its pods start. There are no outputs.
     """
@@ -42,7 +42,7 @@ class EksTeamIdentities(pulumi.ComponentResource):
 
     def _create(self, role: TeamRole) -> list[pulumi.Resource]:
         """Create a role, unless it exists, and its association. Return the resources that must exist before pods
-        start: a pod receives credentials only when it starts.
+        start, because a pod receives credentials only when it starts.
         """
         policies: list[pulumi.Resource] = []
         role_arn: pulumi.Input[str]

@@ -24,7 +24,7 @@ _HELM_TIMEOUT_SECONDS = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KarpenterControllerArgs:
-    """Plan of Karpenter, and the cluster with the IAM role of Karpenter's nodes."""
+    """Plan for Karpenter, and the cluster with the IAM role of Karpenter's nodes."""
 
     plan: KarpenterControllerPlan
     cluster: EksOutputs

@@ -15,15 +15,15 @@ from components.eks.placement_group import create_placement_group
 from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
 from gpu_platform.planning.pools.section import PoolPlan
 
-# With this annotation, the deployment already fails if an image or subnet is missing.
-# Otherwise, only the first pending pod would fail.
+# With this annotation, the deployment fails if an image or subnet is missing.
+# Without it, the mistake would appear only when the first pod is pending.
 # The Ready condition does not cover the reservation, which validators/reservations.py checks.
 _WAIT_UNTIL_READY = {"pulumi.com/waitFor": "condition=Ready"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KarpenterNodePoolArgs:
-    """Plan of the pool, and the cluster with the IAM role of Karpenter's nodes."""
+    """Plan for the pool, and the cluster with the IAM role of Karpenter's nodes."""
 
     pool: PoolPlan
     cluster: EksOutputs

@@ -12,7 +12,7 @@ from gpu_platform.planning.clouds.eks.launch_plan import BlockDevice
 _TAGGED = ("instance", "volume", "network-interface")
 # Encrypt volumes at rest, with the account's default key unless the stack has a key.
 _ENCRYPTED = "true"
-# Require IMDSv2: with IMDSv1, a pod that forwards requests could disclose the node's credentials.
+# Require IMDSv2, because with IMDSv1 a pod that forwards requests could disclose the node's credentials.
 _METADATA_TOKENS = "required"
 
 

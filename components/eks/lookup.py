@@ -38,7 +38,7 @@ class ExistingEks:
 
 
 def look_up(plan: EksClusterPlan, parent: pulumi.Resource, provider: pulumi.ProviderResource) -> ExistingEks:
-    """Look up the cluster of the plan, in previews as well. Outputs are unknown if the provider is unknown."""
+    """Look up the plan's cluster, also in previews. Outputs are unknown if the provider is unknown."""
     opts = pulumi.InvokeOptions(parent=parent, provider=provider)
     looked_up = aws.eks.get_cluster_output(name=plan.name, opts=opts)
     vpc_id = looked_up.vpc_config.vpc_id
@@ -107,8 +107,8 @@ async def _addon(
 ) -> Mapping[str, str | None] | None:
     """Return the version and configuration of an add-on, or None with a warning if the lookup fails.
 
-    The add-on may be installed by other means. `get_addon_output` cannot be used, because the SDK ends the program
-    when an output fails, even if nothing reads it.
+    The add-on may be installed by other means. `get_addon_output` cannot be used, because the SDK terminates the
+    program when an output fails, even if nothing reads the output.
     """
     arguments = {"clusterName": cluster, "addonName": name}
     try:

@@ -51,7 +51,7 @@ def existing_vpc(plan: ExistingVpcPlan) -> JoinedVpc:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksVpcArgs:
-    """Plan of the VPC, its region, and whether the engine protects it from deletion."""
+    """Plan for the VPC, its region, and whether the engine protects it from deletion."""
 
     plan: VpcPlan
     region: str
@@ -199,7 +199,7 @@ class EksVpc(pulumi.ComponentResource):
         return table
 
     def _create_pod_subnets(self, plan: VpcPlan, cidr: str, tables: Sequence[aws.ec2.RouteTable]) -> None:
-        """Create the secondary CIDR range, and the subnet of the pods in each zone."""
+        """Create the secondary CIDR block, and the pod subnet in each zone."""
         name = f"{self._name}-pods"
         extended = aws.ec2.VpcIpv4CidrBlockAssociation(name, vpc_id=self.vpc_id, cidr_block=cidr, opts=self._child)
         after = pulumi.ResourceOptions(parent=self, depends_on=[extended])
@@ -222,7 +222,7 @@ class EksVpc(pulumi.ComponentResource):
             )
 
     def _control_plane_subnets(self, plan: VpcPlan) -> pulumi.Input[Sequence[pulumi.Input[str]]]:
-        """Return the private subnets of the control plane. EKS does not accept subnets in every zone."""
+        """Return the private subnets for the control plane. EKS does not accept subnets in every zone."""
         subnets = list(self.private_subnet_ids.values())
         if not plan.no_control_plane:
             return subnets

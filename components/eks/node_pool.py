@@ -26,7 +26,7 @@ _UNCHANGED = -1  # makes a scheduled action keep the size; an unset size would m
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksNodePoolArgs:
-    """Plan of the pool, and the cluster that it joins."""
+    """Plan for the pool, and the cluster that it joins."""
 
     pool: PoolPlan
     cluster: EksOutputs
@@ -36,10 +36,11 @@ class EksNodePool(pulumi.ComponentResource):
     """The nodes of one pool, with a launch template, a managed node group and, if planned, a placement group.
 
     The template describes a node. The node group sets the number of nodes, their labels and their taints. A pool
-    with several capacity blocks has a template and a node group for each block. Scheduled actions start and end
+    with several capacity blocks has a template and a node group for each block. Scheduled actions start and stop
     the nodes of a block, and every Auto Scaling group is tagged.
 
-    Outputs: `node_group_name`, `launch_template_id`. With several blocks they refer to the earliest block.
+    Outputs: `node_group_name`, `launch_template_id`. If there are several blocks, the outputs refer to the
+    earliest one.
     """
 
     node_group_name: pulumi.Output[str]
@@ -153,8 +154,8 @@ class EksNodePool(pulumi.ComponentResource):
         return aws.eks.NodeGroup(
             name,
             cluster_name=cluster.name,
-            # A group that is deleted before its successor exists has a fixed name. Pulumi adds a suffix to other
-            # names.
+            # A group that is deleted before its successor exists has a fixed name.
+            # Pulumi adds a suffix to the names of other groups.
             node_group_name=group.name if plan.delete_before_replace else None,
             node_role_arn=cluster.node_role_arn,
             subnet_ids=subnets,

@@ -23,7 +23,7 @@ _PERFORMANCE_MODE = "generalPurpose"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksFileSystemsArgs:
-    """Plan of the storage, the plan of the cluster, and the cluster itself."""
+    """The storage plan, the cluster plan, and the cluster itself."""
 
     storage: Plan
     plan: EksClusterPlan

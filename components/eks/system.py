@@ -26,7 +26,7 @@ _NODE_REPAIR = True
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksSystemArgs:
-    """Plan of the cluster, its settings at creation, the cluster itself, and the subnets of pods by zone."""
+    """Plan for the cluster, its settings at creation, the cluster itself, and the pod subnets by zone."""
 
     plan: EksClusterPlan
     create: CreateEksPlan
@@ -112,7 +112,7 @@ class EksSystem(pulumi.ComponentResource):
 
 
 def _left_alone() -> list[str]:
-    """Return the inputs that an update must not change. A zone that a new pool adds must not replace the system
+    """Return the inputs that an update must not change. Adding a zone for a new pool must not replace the system
     nodes.
     """
     return ["subnetIds"] if SYSTEM_NODES in resized() else ["scalingConfig.desiredSize", "subnetIds"]

@@ -1,4 +1,4 @@
-"""GKE cluster and its GPU node pools.
+"""Components for a GKE cluster and its GPU node pools.
 
 Only this package and `components/public/_cluster.py` import the Google Cloud SDK.
 """
@@ -66,7 +66,7 @@ def create_storage(
 def create_identities(
     created: GkeCluster, cluster: GkeClusterPlan, identities: GkeIdentities, opts: pulumi.ResourceOptions
 ) -> Mapping[str, Sequence[pulumi.Resource]]:
-    """Create the IAM roles of teams. Return for each team the resources that must exist before its pods start."""
+    """Create the teams' IAM roles. Return, for each team, the resources that must exist before its pods start."""
     args = GkeTeamIdentitiesArgs(identities=identities, plan=cluster, cluster=created.outputs)
     on_google = pulumi.ResourceOptions(providers=[created.outputs.provider], depends_on=[created])
     return GkeTeamIdentities(

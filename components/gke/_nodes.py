@@ -7,5 +7,5 @@ OAUTH_SCOPES = ["https://www.googleapis.com/auth/cloud-platform"]
 # With GKE's metadata server, pods obtain credentials through workload identity, and cannot obtain the node's
 # credentials.
 METADATA_MODE = "GKE_METADATA"
-# Record what a node has booted, so that Cloud Monitoring shows a changed boot chain.
+# Record what a node has booted, so that Cloud Monitoring shows changes to the boot chain.
 INTEGRITY_MONITORING = True

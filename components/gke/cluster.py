@@ -80,7 +80,7 @@ class _Network:
 
 
 class GkeCluster(pulumi.ComponentResource):
-    """Component of a GKE cluster, with its nodes' service account, the networks of GPU NICs and the installers.
+    """Component of a GKE cluster, with its nodes' service account, the networks for GPU NICs and the installers.
 
     `gpu_platform.stack.cluster.GkeCluster` is the stack file's section for the cluster. Node pools need `outputs`.
 
@@ -165,7 +165,7 @@ class GkeCluster(pulumi.ComponentResource):
         return account.email
 
     def _grant_logins(self) -> None:
-        """Allow members of teams to fetch credentials and to use the cluster's DNS endpoint."""
+        """Allow team members to fetch credentials and to use the cluster's DNS endpoint."""
         args = self._args
         for member in args.logins:
             gcp.projects.IAMMember(
@@ -197,7 +197,7 @@ class GkeCluster(pulumi.ComponentResource):
         """Return the address range of a subnetwork.
 
         The range is empty if it cannot overlap a GPU network, or if the subnetwork is in the host project of a
-        Shared VPC. The program needs no permissions in a host project.
+        Shared VPC. The program does not look up subnetworks there, so it needs no permissions in the host project.
         """
         args, (project, region, name) = self._args, subnetwork_of(subnetwork, self._args)
         if not args.networks or project != args.project:
@@ -207,8 +207,8 @@ class GkeCluster(pulumi.ComponentResource):
         ).ip_cidr_range
 
     def _checked(self, found: gcp.container.GetClusterResult, nodes: str) -> dict[str, str]:
-        """Return the id, network and kubeconfig of a cluster that fits the plan. Raises RunError if it does not
-        fit.
+        """Return the id, network and kubeconfig of a cluster. Raises RunError if the cluster does not match the
+        plan.
 
         `nodes` is the address range of the nodes, or empty if it is unknown.
         """
@@ -357,8 +357,9 @@ class GkeCluster(pulumi.ComponentResource):
                 pulumi.ResourceOptions(
                     protect=args.protect,
                     depends_on=[*self._ready],
-                    # The cluster keeps multi-networking after its last pool of A3 or newer is removed.
-                    # It also keeps FQDN network policies. The provider would replace the cluster to disable them.
+                    # The cluster keeps multi-networking after its last pool of A3 or newer machines is removed.
+                    # It also keeps FQDN network policies.
+                    # The provider would replace the cluster to disable them.
                     ignore_changes=[
                         "node_config",
                         "initial_node_count",

@@ -1,4 +1,4 @@
-"""`GkeComputeClass`: the order in which node pools add nodes for the same pods."""
+"""`GkeComputeClass`: sets the order in which GKE adds nodes to node pools for the same pods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpu_platform.planning.clouds.gke.plan import ComputeClassPlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GkeComputeClassArgs:
-    """Plan of the class, and its node pools' names in order, with the suffixes that Pulumi adds."""
+    """Plan for the compute class, and the names of its node pools in order, with the suffixes that Pulumi adds."""
 
     plan: ComputeClassPlan
     node_pools: Sequence[pulumi.Output[str]]

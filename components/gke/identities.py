@@ -1,4 +1,4 @@
-"""`GkeTeamIdentities`: IAM roles of the teams' service accounts, through Workload Identity Federation."""
+"""`GkeTeamIdentities`: IAM roles for the teams' service accounts, through Workload Identity Federation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BELOW = "below the prefix"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GkeTeamIdentitiesArgs:
-    """Planned roles, the plan of the cluster, and the cluster itself, whose project has the identity pool."""
+    """Planned roles, the cluster plan, and the cluster itself, whose project has the identity pool."""
 
     identities: GkeIdentities
     plan: GkeClusterPlan

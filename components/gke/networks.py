@@ -1,4 +1,4 @@
-"""`GkeGpuNetworks` and `GkePodNetworks`: VPCs of GPU NICs, and the Kubernetes networks through which pods join
+"""`GkeGpuNetworks` and `GkePodNetworks`: VPCs for GPU NICs, and the Kubernetes networks that connect pods to
 them.
 """
 
@@ -98,7 +98,7 @@ class GkeGpuNetworks(pulumi.ComponentResource):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GkePodNetworksArgs:
-    """Plans of the networks, and the VPC network and subnetwork of each, in the same order."""
+    """Plans for the networks, and the VPC network and subnetwork for each plan, in the same order."""
 
     networks: Sequence[GpuNetwork]
     joined: JoinedNetworks

@@ -45,7 +45,7 @@ _UPGRADES_EXCLUDED = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GkeNodePoolArgs:
-    """Plan of the pool, and the cluster that it joins."""
+    """Plan for the pool, and the cluster that it joins."""
 
     pool: PoolPlan
     cluster: GkeOutputs
@@ -295,7 +295,7 @@ def _placement(
 
 
 def _network(plan: GkePoolPlan, cluster: GkeOutputs) -> gcp.container.NodePoolNetworkConfigArgs | None:
-    """Return the networks of GPU NICs. All other network settings come from the cluster."""
+    """Return the networks for GPU NICs. All other network settings come from the cluster."""
     if plan.network == "none":
         return None
     return gcp.container.NodePoolNetworkConfigArgs(

@@ -1,4 +1,4 @@
-"""`GkeFileSystems`: network access to file systems, and IAM roles of teams on buckets."""
+"""`GkeFileSystems`: network access to file systems, and the teams' IAM roles on buckets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BELOW = "below the prefix"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GkeFileSystemsArgs:
-    """Plan of the storage, the plan of the cluster, and the cluster itself."""
+    """The storage plan, the cluster plan, and the cluster itself."""
 
     storage: GkeStorage
     plan: GkeClusterPlan

@@ -19,20 +19,21 @@ _ROUTING_MODE = "REGIONAL"
 _PRIVATE_GOOGLE_ACCESS = True
 # A node that pulls many images at once needs more ports than Cloud NAT's fixed 64.
 # With 4096 ports, each NAT address serves 15 such nodes, and Cloud NAT adds addresses itself.
-# Dynamic ports exclude endpoint-independent mapping.
+# Dynamic port allocation cannot be combined with endpoint-independent mapping.
 _NAT_DYNAMIC_PORTS = True
 _NAT_MIN_PORTS = 64
 _NAT_MAX_PORTS = 4096
 _NAT_ENDPOINT_INDEPENDENT_MAPPING = False
 _NAT_ADDRESSES = "AUTO_ONLY"
-# Translations are too numerous to log. An error shows that no ports are left.
+# Log only errors, which show that no ports are left.
+# Translations are too numerous to log.
 _NAT_LOGS = "ERRORS_ONLY"
 _DNS_SECONDS = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GkeVpcArgs:
-    """Plan of the new cluster, and the project and region of the VPC."""
+    """Plan for the new cluster, and the project and region of the VPC."""
 
     create: CreateGkePlan
     project: str

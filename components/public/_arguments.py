@@ -30,15 +30,17 @@ INPUTS: Final = frozenset(
         "teams[*].workloads[*].image",
     }
 )
-"""Paths of arguments that may be Outputs, because no decision depends on them. `*` matches any key or index."""
-
-PLATFORM_INPUTS: Final = INPUTS - {"cluster.security_groups[*]"}
-"""Paths of a whole platform's arguments that may be Outputs. Security groups must be plain, because the platform's
-outputs list them so that the next run can detect changes.
+"""Paths of arguments that may be Outputs, because planning does not need their values. `*` matches any key or
+index.
 """
 
-# Values that planning uses instead of Outputs.
-# They have the right form, and no resource receives them.
+PLATFORM_INPUTS: Final = INPUTS - {"cluster.security_groups[*]"}
+"""Paths of a whole platform's arguments that may be Outputs. Security groups must be plain values, because the
+platform's outputs list them so that the next run can detect changes.
+"""
+
+# Placeholders that planning uses instead of Outputs.
+# They have a valid form, and no resource receives them.
 _STAND_INS: Final = {
     "cluster.kubeconfig": "/an/output",
     "cluster.subnets.*": "subnet-00000000",
@@ -65,13 +67,13 @@ def needs_plain_value(place: str) -> Problem:
     return Problem(
         place,
         "an Output",
-        "a plain value, because decisions of the plan depend on it",
+        "a plain value, because the plan depends on it",
         "write the value, or read it from the stack's configuration",
     )
 
 
 def plain(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace Outputs with planning values, remove None, and convert whole numbers to integers."""
+    """Replace Outputs with placeholders, remove None, and convert whole numbers to integers."""
     return cast("dict[str, Any]", _plain(arguments, ""))
 
 

@@ -1,4 +1,4 @@
-"""Connects a public component to its cluster: the Kubernetes provider, and the outputs that node pools need."""
+"""Provides public components with the Kubernetes provider, and with the cluster outputs that node pools need."""
 
 from __future__ import annotations
 

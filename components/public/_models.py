@@ -128,7 +128,7 @@ MODELS: Final[Mapping[str, tuple[type[SpecModel], ...]]] = {
 
 DESCRIPTIONS: Final[Mapping[str, str]] = {
     "ExistingVpc": "An existing VPC for a new cluster, with the fields for EKS or for GKE.",
-    "StorageClass": "A storage class for volume claims. Keys except `type` and `retain` apply only to some types.",
+    "StorageClass": "A storage class for volume claims. Only `type` and `retain` apply to all types.",
     "SystemNodes": "The nodes without GPUs of a new cluster, with the fields for EKS or for GKE.",
     "CreateCluster": "A new cluster, with the fields for EKS or for GKE.",
     "PlatformCluster": "The cluster of a whole platform, either an existing cluster or a new one with `create`.",

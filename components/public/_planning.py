@@ -1,4 +1,4 @@
-"""Plans the arguments of public components. Only this module of the package calls planning.
+"""Converts the arguments of public components to plans. No other module of this package calls planning.
 
 Each component is planned as a small environment by the functions that plan a stack file, so that checks, decisions
 and errors are the same. Problems name the component's own arguments.
@@ -45,7 +45,7 @@ _OF_PLATFORM = ("create",)
 
 
 def plan_pool(kind: str, name: str, arguments: Mapping[str, Any]) -> EnvironmentPlan:
-    """Return the plan of a single pool on its cluster. Raises BadArguments with every problem."""
+    """Return the plan for a single pool on its cluster. Raises BadArguments that lists every problem."""
     source = f"{kind} {name}"
     _refuse_outputs(source, arguments, INPUTS)
     pool = {key: value for key, value in arguments.items() if key not in ("cluster", "operator")}
@@ -54,14 +54,14 @@ def plan_pool(kind: str, name: str, arguments: Mapping[str, Any]) -> Environment
 
 
 def plan_operator(kind: str, name: str, arguments: Mapping[str, Any]) -> EnvironmentPlan:
-    """Return the plan of an operator for the cluster's pools. Raises BadArguments with every problem."""
+    """Return the plan for an operator for the cluster's pools. Raises BadArguments that lists every problem."""
     source = f"{kind} {name}"
     _refuse_outputs(source, arguments, INPUTS)
     return _plan(source, arguments)
 
 
 def plan_validation(kind: str, name: str, arguments: Mapping[str, Any]) -> EnvironmentPlan:
-    """Return the plan of the validation of pools. Raises BadArguments with every problem."""
+    """Return the plan for the validation of pools. Raises BadArguments that lists every problem."""
     source = f"{kind} {name}"
     _refuse_outputs(source, arguments, INPUTS)
     settings = {key: arguments[key] for key in ValidationSettings.__annotations__ if key in arguments}
@@ -72,8 +72,8 @@ def plan_validation(kind: str, name: str, arguments: Mapping[str, Any]) -> Envir
 def plan_team(
     kind: str, name: str, arguments: Mapping[str, Any]
 ) -> tuple[TeamPlan, GuidePlan, TeamWorkloadsPlan | None]:
-    """Return the plans of one team, its guide and its workloads on the cluster's pools. Raises BadArguments with
-    every problem.
+    """Return the plans for one team, its guide and its workloads on the cluster's pools. Raises BadArguments that
+    lists every problem.
     """
     source = f"{kind} {name}"
     _refuse_outputs(source, arguments, INPUTS)
@@ -87,7 +87,7 @@ def plan_team(
 
 
 def plan_whole_platform(kind: str, name: str, arguments: Mapping[str, Any]) -> EnvironmentPlan:
-    """Return the plan of a whole platform. Raises BadArguments with every problem."""
+    """Return the plan for a whole platform. Raises BadArguments that lists every problem."""
     source = f"{kind} {name}"
     _refuse_outputs(source, arguments, PLATFORM_INPUTS)
     _refuse_window(source, arguments)
@@ -121,7 +121,9 @@ def _refuse_identity(source: str, team: Mapping[str, Any]) -> None:
 
 
 def _refuse_window(source: str, arguments: Mapping[str, Any]) -> None:
-    """Raise BadArguments for a maintenance window that cannot be enforced: `pulumi up` runs at any time."""
+    """Raise BadArguments for a maintenance window that cannot be enforced, because `pulumi up` can run at any
+    time.
+    """
     changes, cluster = (_mapping(arguments.get(key)) for key in ("changes", "cluster"))
     if changes.get("window") is None or (cluster.get("provider") == "gke" and cluster.get("create") is not None):
         return
@@ -183,7 +185,7 @@ def _planned_cluster(cluster: dict[str, Any], problems: list[Problem]) -> dict[s
 
 
 def _with_connection(plan: EnvironmentPlan, cluster: Mapping[str, Any]) -> Any:  # noqa: ANN401 - Outputs for texts
-    """Return the plan of the cluster with the program's values, which may be Outputs."""
+    """Return the cluster plan with the program's values, which may be Outputs."""
     of_cluster: Any = plan.cluster
     if cluster.get("kubeconfig") is not None:
         of_cluster = dataclasses.replace(of_cluster, kubeconfig=cluster["kubeconfig"])

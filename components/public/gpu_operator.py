@@ -26,7 +26,7 @@ class GpuOperatorArgs(TypedDict, total=False):
     operator: Operator
     """Release, driver and toolkit. If unset, the catalogue's default release is used."""
     monitoring: Monitoring
-    """Metrics and alerts of the GPUs."""
+    """GPU metrics and alerts."""
     priorities: Mapping[str, float]
     """Values of the priority classes by name. If unset, training is 100 and inference is 1000."""
     device_classes: Mapping[str, DeviceClass]
@@ -38,7 +38,7 @@ class GpuOperator(pulumi.ComponentResource):
 
     Create only one per cluster. It consists of the operator's release with its sharing and MIG configurations,
     priority classes, DeviceClasses, monitoring, and the cloud's plugins. On EKS the plugin is the EFA device
-    plugin. On GKE the plugins are the installers of drivers and GPUDirect, and the networks that pods join. Its
+    plugin. On GKE the plugins are the installers for drivers and GPUDirect, and the networks for GPU NICs. Its
     child component of the same type creates only the operator.
     """
 

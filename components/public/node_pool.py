@@ -33,7 +33,7 @@ class GpuNodePool(pulumi.ComponentResource):
     labels: pulumi.Output[dict[str, str]]
     """Labels of the nodes."""
     taints: pulumi.Output[list[NodeTaint]]
-    """Taints of the nodes that pods must tolerate, including taints that the cloud adds."""
+    """Node taints that pods must tolerate, including taints that the cloud adds."""
     node_selector: pulumi.Output[dict[str, str]]
     """Labels that select nodes of this pool."""
     resources: pulumi.Output[dict[str, int]]

@@ -49,7 +49,7 @@ class GpuPlatformArgs(TypedDict, total=False):
     compute_classes: Sequence[ComputeClass]
     """EKS and GKE: pools with the same GPUs, in the order in which nodes are added to them."""
     storage: Mapping[str, StorageClass]
-    """EKS and GKE: storage classes by name, for the claims of teams."""
+    """EKS and GKE: storage classes by name, for the teams' volume claims."""
     overcommit: float
     """Maximum ratio of the quotas of all teams to the pools' resources. If unset, 1."""
     queueing: Queueing
@@ -59,19 +59,21 @@ class GpuPlatformArgs(TypedDict, total=False):
     charts: Mapping[str, ChartSettings]
     """EKS, GKE and existing clusters: settings of the installed Helm charts, by chart name."""
     chart_mirror: str
-    """Repository with all charts under their names and versions. If unset, each chart's own repository."""
+    """Repository with all charts under their names and versions. If unset, each chart comes from its own
+    repository.
+    """
     images: Images
-    """Registry for the images of the program's own pods. If unset, each image's own registry."""
+    """Registry for the images of the program's own pods. If unset, each image comes from its own registry."""
     objects: Objects
     """Company labels and annotations for every Kubernetes object. If unset, none are added."""
     monitoring: Monitoring
-    """Metrics and alerts of the GPUs."""
+    """GPU metrics and alerts."""
     budget: Budget
     """Budget for the nodes' cost. If unset, the cost is not compared."""
     validation: ValidationSettings
     """Validation of every node before teams can use it."""
     cleanup: Cleanup
-    """Reports unused objects in the namespaces of teams, and deletes them if configured. If unset, nothing is
+    """Reports unused objects in the teams' namespaces, and deletes them if configured. If unset, nothing is
     checked.
     """
     changes: Changes

@@ -60,7 +60,7 @@ class GpuPlatformProvider(ComponentProvider):
         inputs: Mapping[str, Any],
         options: pulumi.ResourceOptions | None = None,
     ) -> ConstructResult:
-        """Create a component. Raises InputPropertiesError with every problem of its arguments."""
+        """Create a component. Raises InputPropertiesError that lists every problem with its arguments."""
         self.validate_resource_type(self._name, resource_type)
         component = resource_type.rpartition(":")[2]
         properties = self._component_defs[component].inputs
@@ -118,7 +118,9 @@ _PLAIN_NAMES = {
 
 
 def _property_errors(error: BadArguments) -> InputPropertiesError:
-    """Return an error that the engine prints for each property, with the package's spelling of names."""
+    """Return an error that the engine prints for each property, with names in camel case as in the package's
+    schema.
+    """
     return InputPropertiesError(
         str(error).partition("\n")[0],
         [

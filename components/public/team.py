@@ -32,9 +32,9 @@ class GpuTeamArgs(TeamSettings, total=False):
 
 
 class GpuTeam(pulumi.ComponentResource):
-    """A team's namespace, with quotas by kind of GPU, limits, access, network policies, and its workloads.
+    """A team's namespace, with quotas for each kind of GPU, limits, access, network policies, and its workloads.
 
-    The quota of each team is checked separately. GpuPlatform checks that the quotas of all teams fit together.
+    The quota of each team is checked separately. GpuPlatform also checks the sum of all teams' quotas.
     """
 
     namespace: pulumi.Output[str]

@@ -54,7 +54,7 @@ class GpuCluster(TypedDict, total=False):
     subnets: Mapping[str, pulumi.Input[str]]
     """EKS node pools: ids of the private subnets, by zone."""
     security_groups: Sequence[pulumi.Input[str]]
-    """EKS node pools: ids of up to 3 security groups for nodes in addition to the cluster security group."""
+    """EKS node pools: ids of up to 3 security groups that nodes have in addition to the cluster security group."""
     cluster_security_group_id: pulumi.Input[str]
     """EKS node pools: id of the security group that EKS created for the cluster."""
     parts: EksParts
@@ -66,7 +66,7 @@ class GpuCluster(TypedDict, total=False):
     endpoint: pulumi.Input[str]
     """EKS node pools with a custom image: URL of the API server."""
     certificate_authority: pulumi.Input[str]
-    """EKS node pools with a custom image: certificate authority of the API server, base64 of the PEM."""
+    """EKS node pools with a custom image: certificate authority of the API server, as base64-encoded PEM."""
     service_cidr: pulumi.Input[str]
     """EKS node pools with a custom image: IPv4 CIDR block of the cluster's Services."""
     id: pulumi.Input[str]
@@ -76,7 +76,7 @@ class GpuCluster(TypedDict, total=False):
     node_service_account: pulumi.Input[str]
     """GKE node pools: e-mail of the nodes' service account."""
     gpu_networks: Sequence[GpuNetwork]
-    """GKE node pools whose GPU NICs join networks: network and subnetwork of each NIC, in order."""
+    """GKE node pools with additional networks for GPU NICs: the network and subnetwork of each NIC, in order."""
 
 
 class NodeTaint(TypedDict):

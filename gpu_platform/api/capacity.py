@@ -1,4 +1,6 @@
-"""Capacity of nodes: resources available to pods, units of GPUs, NUMA nodes, and a proof that pods fit."""
+"""Capacity of nodes: resources available to pods, resource units per GPU, NUMA nodes, and a proof of whether pods
+fit on nodes.
+"""
 
 from gpu_platform.planning.capacity.nodes import NodeCapacity, PodGroup
 from gpu_platform.planning.capacity.proof import Proof, prove

@@ -1,4 +1,4 @@
-"""Input files of commands: strict YAML, models whose errors name the place in the file, and types of fields."""
+"""Input files of commands: strict YAML, models whose errors name the place in the file, and field types."""
 
 from gpu_platform.stack import parse_platform
 from gpu_platform.stack._types import (

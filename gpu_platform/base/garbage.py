@@ -33,7 +33,7 @@ def collect_seldom() -> None:
 
 @contextmanager
 def restored() -> Generator[None]:
-    """Enable collection after the body if it was enabled before. The body may disable it."""
+    """Enable garbage collection again after the body if it was enabled before. The body may disable collection."""
     enabled = gc.isenabled()
     try:
         yield

@@ -65,7 +65,7 @@ def handled(*, restore: bool = False) -> Generator[None]:
 
 
 def explain(text: str) -> None:
-    """Set the text that is printed when an interrupted command ends: the state, and how to continue."""
+    """Set the text that an interrupted command prints when it ends: the current state, and how to continue."""
     _state.explanation = text
 
 
@@ -86,8 +86,8 @@ def exit_code() -> int:
 
 @contextmanager
 def limited(seconds: float | None) -> Generator[None]:
-    """Raise KeyboardInterrupt in the body after `seconds`, or never if it is None. `is_timeout` distinguishes the
-    time limit from a signal.
+    """Raise KeyboardInterrupt in the body after `seconds`, or never if `seconds` is None. `is_timeout`
+    distinguishes the time limit from a signal.
 
     The function only works in the main thread and cannot be nested, because a process has only one such timer.
     """
@@ -184,8 +184,8 @@ def _raise_again(unraisable: sys.UnraisableHookArgs) -> None:
 
 
 def _send_again(left: threading.Event, number: int) -> None:
-    """Send a signal to this process after `sys.unraisablehook` has returned. Within the hook, Python would drop
-    the exception again.
+    """Send a signal to this process after `sys.unraisablehook` has returned. Python would drop a KeyboardInterrupt
+    that the signal raises inside the hook.
     """
     left.wait()
     time.sleep(_AGAIN_SECONDS)

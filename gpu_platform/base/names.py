@@ -32,9 +32,9 @@ file.
 GUIDE_CONFIG_MAP: Final = "gpu-platform-guide"  # in each team's namespace, with information for its members
 CLEANUP_NAMESPACE: Final = "gpu-platform-cleanup"
 HEADROOM_NAMESPACE: Final = "gpu-platform-headroom"  # namespace of pods that keep GPUs free for other pods
-IDLE_LABEL: Final = "gpu-platform.dev/ends-when-idle"  # "true" on pods whose workload the clean-up may end
+IDLE_LABEL: Final = "gpu-platform.dev/ends-when-idle"  # "true" on pods of workloads that may be deleted if idle
 CLEANUP_LABEL: Final = "gpu-platform.dev/cleanup"  # "never" on objects that the clean-up ignores
-EXPIRES_LABEL: Final = "gpu-platform.dev/expires-on"  # date in UTC after which the clean-up may end the object
+EXPIRES_LABEL: Final = "gpu-platform.dev/expires-on"  # date in UTC after which the clean-up may delete the object
 # Labels and annotations of a namespace whose team has left the stack. The namespace is kept with everything that
 # members created. The platform's policies and limits in it are kept, too, but have only the label.
 RETAINED_LABEL: Final = "gpu-platform.dev/retained"  # always "true"
@@ -107,7 +107,8 @@ SANDBOX_OPERANDS_ANNOTATION: Final = "sandbox.gpu-platform.dev/operands"  # rele
 SANDBOX_STARTING_TAINT: Final = "sandbox.gpu-platform.dev/starting"  # taint of new Karpenter nodes
 SANDBOX_FAULTS_CONFIG_MAP: Final = "gpu-faults"  # in SANDBOX_NAMESPACE, with a JSON list for each node name
 SANDBOX_NAMESPACE: Final = "sandbox-system"
-# How long the containers of a pod run, and how the first container ends. The simulator reads these annotations.
+# How long the containers of a pod run, and how the first container terminates.
+# The simulator reads these annotations.
 SANDBOX_RUN_SECONDS_ANNOTATION: Final = "sandbox.gpu-platform.dev/run-seconds"
 SANDBOX_EXIT_CODE_ANNOTATION: Final = "sandbox.gpu-platform.dev/exit-code"
 SANDBOX_EXIT_REASON_ANNOTATION: Final = "sandbox.gpu-platform.dev/exit-reason"
@@ -179,7 +180,7 @@ GKE_SHARED_CLIENTS_LABEL: Final = "cloud.google.com/gke-max-shared-clients-per-g
 
 def is_platform_namespace(namespace: str) -> bool:
     """Return whether a namespace belongs to Kubernetes or to the program. The catalogue lists the namespaces of
-    charts.
+    Helm charts.
     """
     own = (OPERATOR_NAMESPACE, DRA_DRIVER_CHART, SANDBOX_NAMESPACE)
     return namespace.startswith(("kube-", "gpu-platform-")) or namespace in own

@@ -26,7 +26,7 @@ def colours_of(names: Iterable[str]) -> dict[str, str]:
 def render_page(package: str, template: str, **context: object) -> str:
     """Return the page for a template that is in a package's folder and extends base.html.
 
-    Every value is escaped. A name that is not in the context is an error.
+    Every value is escaped. A template variable that is missing from the context is an error.
     """
     # Imported only here, because few commands need it.
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined

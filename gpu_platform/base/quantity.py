@@ -17,7 +17,7 @@ _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 
 
 def parse_quantity(value: str | int | float) -> Decimal:
-    """Return the value of a quantity such as `200`, `500m` or `2Ti`. Raises ValueError if it is not a quantity."""
+    """Return the value of a quantity such as `200`, `500m` or `2Ti`. Raises ValueError for any other text."""
     match = _QUANTITY.fullmatch(str(value))
     if match is None:
         raise ValueError(f"not a Kubernetes quantity: {value!r}")
@@ -35,7 +35,7 @@ def amount_of(resource: str, quantity: str | int | float) -> int:
     """Return a quantity as a whole number, rounded up. CPU is in millicores, memory in bytes, and any other
     resource in units.
 
-    Raises ValueError if it is not a quantity.
+    Raises ValueError if `quantity` is not a Kubernetes quantity.
     """
     amount = parse_quantity(quantity) * (1000 if resource == "cpu" else 1)
     return int(-(-amount // 1))

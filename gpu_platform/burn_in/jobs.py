@@ -1,4 +1,4 @@
-"""Jobs of active checks, on one node or on the nodes of a pair.
+"""Jobs for active checks, on one node or on a pair of nodes.
 
 Their pods have the same resources, networks, sidecars and rendezvous as the pods of a training job.
 """
@@ -27,7 +27,7 @@ _KEPT_SECONDS: Final = 3600
 def job_of(
     plan: BurnInPlan, pod: PodPlan, nodes: Sequence[str], run: str, labels: Mapping[str, str] | None = None
 ) -> list[Manifest]:
-    """Return the objects of one Job with a pod on each node. `run` is the value of their run label."""
+    """Return the objects of one Job with a pod on each node. `run` is the value of the objects' run label."""
     name = _name(pod.workload.name, nodes)
     named = replace(
         pod,

@@ -26,13 +26,13 @@ Result = dict[str, Any]
 _POLL_SECONDS: Final = 1.0
 _SCHEDULED_SECONDS: Final = 60.0
 """If a pod has no node after this time, its check is abandoned, because the node is no longer idle."""
-_SLACK_SECONDS: Final = 30.0  # time that pods may take to end after the Job's deadline
+_SLACK_SECONDS: Final = 30.0  # time that pods may take to terminate after the Job's deadline
 _MOST_CHARACTERS: Final = 300  # maximum length of an error
 
 
 @dataclass(slots=True)
 class _Running:
-    """A Job that runs on `nodes`, the time of its creation, and its result once it has ended."""
+    """A Job that runs on `nodes`, the time of its creation, and its result once it has finished."""
 
     name: str
     nodes: tuple[str, ...]
@@ -184,7 +184,9 @@ class _Runner:
         self._tell = tell
 
     def run(self, wanted: Sequence[tuple[PodPlan, tuple[NodeRecord, ...]]], part: str) -> None:
-        """Create all Jobs at once, wait for their results, and set `part` of the records."""
+        """Create all Jobs at once, wait for their results, and store each result in the record field that `part`
+        names.
+        """
         running: list[tuple[_Running, tuple[NodeRecord, ...]]] = []
         for pod, records in wanted:
             nodes = tuple(record.node.name for record in records)
@@ -237,9 +239,9 @@ def result_of(pods: Sequence[Mapping[str, Any]], failed: Mapping[str, Any] | Non
         one["type"] in LOST_CONDITIONS for pod in pods for one in items_at(pod, "status", "conditions")
     )
     if displaced:
-        return {"not_run": "stopped for pods of higher priority"}
+        return {"not_run": "preempted by pods of higher priority"}
     if failed is not None and failed.get("reason") == "DeadlineExceeded":
-        return {"error": "did not end within validation.burn_in.timeout"}
+        return {"error": "did not finish within validation.burn_in.timeout"}
     texts = [f"exit code {end['exitCode']}: {end.get('message') or end.get('reason', '')}" for end in ends if end]
     why = next((text for text in texts if not text.startswith("exit code 0")), "")
     return {"error": (why or str((failed or {}).get("message") or "no result"))[-_MOST_CHARACTERS:]}

@@ -109,7 +109,7 @@ class Catalog:
         return self.gpus[machine.gpu]
 
     def has_gpus(self, machine_type: str) -> bool:
-        """Return whether machines of a type have GPUs. An unknown type counts as a type with GPUs."""
+        """Return whether machines of a type have GPUs. Return True if the type is unknown."""
         machine = self.machine_types.get(machine_type)
         return machine is None or machine.has_gpus
 
@@ -217,7 +217,7 @@ def load_catalog() -> Catalog:
 
 
 def read_catalog(folder: Traversable) -> Catalog:
-    """Read a folder of facts. Raises BadInput with every mistake, each with its file and entry.
+    """Read a folder of facts. Raises BadInput that lists every mistake with its file and entry.
 
     A mistake is a file with invalid fields, a duplicate entry, or a reference to an entry that does not exist.
     """

@@ -1,4 +1,4 @@
-"""Check that references between facts point to existing entries, and that every family is used.
+"""Checks that references between facts point to existing entries, and that every family is used.
 
 Without this check, a missing entry would only show up as a KeyError in the code for the cloud that needs the
 entry.
@@ -55,7 +55,7 @@ def check_references(facts: CatalogFile, place: Place) -> Iterator[Problem]:
 
 
 def _check_xids(facts: CatalogFile, place: Place) -> Iterator[Problem]:
-    """Check that each Xid code has only one class, and that the classes of Xid texts exist."""
+    """Check that each Xid code has only one class, and that every Xid text refers to an existing class."""
     owners: dict[int, str] = {}
     for xid_class in facts.xid_classes:
         for code in xid_codes(xid_class.codes):

@@ -170,8 +170,8 @@ QUEUED_KINDS: Final = tuple(kind for kind in TEMPLATE_KINDS if kind.queued)
 
 
 def templates_of(of: str, kinds: Sequence[TemplateKind] = TEMPLATE_KINDS) -> str:
-    """Return CEL for the templates in the object `of`: a list of maps with `at` (a path), `template` and
-    `deadline`.
+    """Return a CEL expression that lists the templates in the object `of`. Each item is a map with the keys `at`
+    (a path), `template` and `deadline`.
     """
     found = "".join(
         f"{of}.kind == '{kind.kind}' ? {' + '.join(place.templates(of) for place in kind.places)} : "
@@ -181,10 +181,11 @@ def templates_of(of: str, kinds: Sequence[TemplateKind] = TEMPLATE_KINDS) -> str
 
 
 def patches_of(kinds: Sequence[TemplateKind], patches: Callable[[str, str], str]) -> tuple[str, ...]:
-    """Return, for each place of a template, CEL for a list of JSON patches.
+    """Return a CEL expression for each place of a template. Each expression returns a list of JSON patches.
 
-    `patches` is a function of a template and the CEL text of the template's JSON pointer. The last quote of this
-    text is not closed. The function returns a list of patches.
+    `patches` is a function that returns a list of patches in CEL for one template. Its arguments are the CEL
+    expressions for the template and for the template's JSON pointer. The last quote of the pointer's expression
+    is not closed.
     """
     return tuple(_patch(kind, place, patches) for kind in kinds for place in kind.places)
 

@@ -276,10 +276,10 @@ def _text(resource: str, *quantities: str) -> str:
 def _not_taken_back(
     message: str, workload: Mapping[str, Any], queue: Mapping[str, Any], pools: Mapping[str, str]
 ) -> str:
-    """Return why Kueue does not take the team's own quota back from borrowing teams for this workload, or "".
+    """Return why Kueue does not reclaim the team's own quota from borrowing teams for this workload, or "".
 
-    Kueue does not stop workloads of other teams for a workload that would itself borrow any resource of the flavor
-    (preemption.go, without borrowWithinCohort).
+    Kueue does not preempt workloads of other teams for a workload that would itself borrow any resource of the
+    flavor (preemption.go, without borrowWithinCohort).
     """
     requests = _requests(workload)
     for resource, flavor, _ in _MISSING.findall(message):
@@ -291,14 +291,14 @@ def _not_taken_back(
             rest = {name: max(left.get(name, Decimal(0)), Decimal(0)).normalize() for name in beyond}
             most = " and ".join(f"{amount:f} {name}" for name, amount in rest.items())
             return (
-                f"the team's own {resource} is not taken back from others, because the workload would borrow "
-                f"{' and '.join(beyond)} of {_where(flavor, pools)}: request at most {most}"
+                f"the team's own {resource} is not reclaimed from others, because the workload would have to "
+                f"borrow {' and '.join(beyond)} of {_where(flavor, pools)}: request at most {most}"
             )
     return ""
 
 
 def _requests(workload: Mapping[str, Any]) -> dict[str, Decimal]:
-    """Return the requests of all pods of a workload, as Kueue counted them at its last attempt to start the
+    """Return the requests of all pods of a workload, as Kueue recorded them when it last tried to admit the
     workload.
     """
     sums: dict[str, Decimal] = {}

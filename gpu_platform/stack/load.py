@@ -179,7 +179,7 @@ def _construct_all(text: str, twice: list[Problem]) -> list[object]:
 
 
 def _read(path: Path, construct: Callable[[str, list[Problem]], _Read]) -> tuple[_Read, list[Problem]]:
-    """Return the content of a file, and the mistakes in it that do not prevent reading."""
+    """Return the parsed content of a file, and the mistakes in it that parsing can tolerate."""
     text = read_text(path)
     if isinstance(text, Problem):
         raise BadInput(str(path), [text])

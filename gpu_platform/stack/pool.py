@@ -95,9 +95,9 @@ class OnDemand(SpecModel):
 
     type: Annotated[Literal["on-demand"], _CAPACITY_TYPE] = "on-demand"
     alternatives: _Alternatives = None
-    """Other machine types for nodes on EKS, for the case that EC2 has no capacity of `machine_type`. They must
-    have the same GPU model, number of GPUs and architecture. A managed node group tries them in this order.
-    Pods can request the resources of the smallest type.
+    """Alternative machine types for nodes on EKS, in case EC2 has no capacity for `machine_type`. They must have
+    the same GPU model, number of GPUs and architecture. A managed node group tries them in this order. Pods can
+    request the resources of the smallest type.
     """
 
 

@@ -299,9 +299,8 @@ class InferenceService(RequestedResources, ContainerSettings):
     startup: Duration = "10m"
     """How long a model may take to load."""
     grace: Duration = "1m"
-    """Maximum time that a pod takes to end. For the first 10 s (at most half of this time), the pod waits until
-    clients stop sending requests to it. Then it receives SIGTERM and has the remaining time to finish its
-    requests.
+    """Termination grace period of a pod. The pod first waits 10 s (at most half of this period), so that clients
+    stop sending requests to it. Then it receives SIGTERM and has the remaining time to finish its requests.
     """
     autoscaling: Autoscaling | None = None
     route: Route | None = None

@@ -172,7 +172,8 @@ def _train_job(team: TeamPods, job: TrainingJobPlan) -> list[Manifest]:
         "mlPolicy": {"numNodes": workload.replicas, "torch": {}},
         "template": {"spec": _job_set_spec(job, group)},
     }
-    # A changed pod needs a new runtime, because a started TrainJob ignores changes to its runtime.
+    # A change to the pod template needs a new runtime, because a TrainJob that has started ignores changes to its
+    # runtime.
     own = f"{name}-{hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:8]}"
     runtime: Manifest = {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",

@@ -176,9 +176,9 @@ def test_a_failed_job_says_why() -> None:
     }
     assert result_of([terminated('{"version":1,"error":"CUDA error"}', 1)], failed)["error"] == "CUDA error"
     late = {**failed, "reason": "DeadlineExceeded"}
-    assert result_of([], late) == {"error": "did not end within validation.burn_in.timeout"}
+    assert result_of([], late) == {"error": "did not finish within validation.burn_in.timeout"}
     moved = terminated("", 143, conditions=[{"type": "DisruptionTarget", "status": "True"}])
-    assert result_of([moved], failed) == {"not_run": "stopped for pods of higher priority"}
+    assert result_of([moved], failed) == {"not_run": "preempted by pods of higher priority"}
     assert result_of([], failed) == {"error": "Job has reached its backoff limit"}
 
 

@@ -126,7 +126,9 @@ def wait(*tensors):
 
 
 def products(device, seconds):
-    """Return the number of products that differ from the first product, the digest of the first, and TFLOP/s."""
+    """Return the number of products that differ from the first product, the digest of the first product, and the
+    throughput in TFLOP/s.
+    """
     side = SIDE if CUDA else 256
     generator = torch.Generator().manual_seed(7)  # every GPU uses the same numbers
     one, two = (torch.randn(side, side, generator=generator).to(device, torch.bfloat16) for _ in range(2))
@@ -189,7 +191,7 @@ if __name__ == "__main__":
         main()
     except Exception as error:
         # Keep the error of the first process that fails.
-        # The others fail only because the first process has exited.
+        # Other processes fail only because the first process has exited.
         if not os.path.exists(MESSAGE) or not os.path.getsize(MESSAGE):
             write({"version": VERSION, "error": f"{type(error).__name__}: {error}"[:1500]})
         raise
