@@ -123,8 +123,8 @@ def _check_families_are_used(facts: CatalogFile, place: Place) -> Iterator[Probl
 
 
 def _check_prices(facts: CatalogFile, place: Place) -> Iterator[Problem]:
-    """Yield a problem for each price of a machine type that is not an entry of the vendor, and for each duplicate
-    price of a machine type in a region.
+    """Yield a problem for each price whose machine type the vendor does not have, and for each duplicate price of
+    a machine type in a region.
     """
     types = {
         vendor: [machine.name for machine in facts.machine_types if machine.vendor == vendor]
@@ -196,7 +196,7 @@ def _check_release(release: OperatorRelease, path: str) -> Iterator[Problem]:
 
 
 def _check_addons(facts: CatalogFile, place: Place) -> Iterator[Problem]:
-    """Yield a problem for each add-on without a version for a Kubernetes version that another add-on supports."""
+    """Check that every add-on has a version for each Kubernetes version that any add-on supports."""
     versions = sorted({version for addon in facts.eks_addons for version in addon.versions})
     for addon in facts.eks_addons:
         missing = [version for version in versions if version not in addon.versions]

@@ -355,7 +355,7 @@ def admission_rules() -> AdmissionRules:
 
 
 def read_admission_rules(folder: Traversable) -> AdmissionRules:
-    """Read a folder of rules. Raises BadInput with every mistake, each with its file and entry.
+    """Read a folder of rules. Raises BadInput that lists every mistake with its file and entry.
 
     A mistake is a file with invalid fields, a name that is declared twice, an unknown name, or an unused name.
     """

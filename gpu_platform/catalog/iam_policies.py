@@ -1,7 +1,8 @@
 """AWS IAM policies, which are the YAML files in `iam/`.
 
-A policy is a list of statements. A name in braces, such as `{region}`, stands for a value of the stack. A list
-replaces a whole string: `resources: "{keys}"`. A statement whose list of resources is empty is left out.
+A policy is a list of statements. A name in braces, such as `{region}`, stands for a value of the stack. If the
+value is a list, it replaces the whole string, as in `resources: "{keys}"`. A statement whose list of resources is
+empty is left out.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class MigProfile(Fact):
     consecutive memory slices, beginning at one of the slice indexes in `starts`. `max_instances` is the maximum
     number of instances on one GPU. `media_engines` marks a variant with the media engines (`+me`, `+me.all`). A
     GPU has these engines only once, so it can have only one such instance. `decoders` is the number of the GPU's
-    decoders that the instance uses, see `Mig.decoders`.
+    decoders that the instance uses (see `Mig.decoders`).
     """
 
     name: str
@@ -250,8 +250,8 @@ class AwsFamily(Fact):
     capacity_blocks: bool = Field(default=False, description="whether EC2 Capacity Blocks for ML are available")
     instances_end_minutes: int = Field(
         default=30,
-        description="minutes before the end of a block at which all instances must be terminated, by EC2 or by "
-        "their owner",
+        description="minutes before the end of a block at which EC2 or the owner must have terminated all "
+        "instances",
     )
     efa_cards: tuple[int, ...] = Field(
         default=(), description="indexes of the network cards with EFA, if they are not consecutive"
@@ -301,7 +301,9 @@ class FabricDaemon(Fact):
         description="name of the image in `images`; jobs use the repository of this image for the sidecar"
     )
     command: tuple[str, ...]
-    arguments: tuple[str, ...] = Field(default=(), description="arguments that jobs use; `script` allows others")
+    arguments: tuple[str, ...] = Field(
+        default=(), description="arguments that jobs use; `script` allows other arguments"
+    )
     script: str | None = Field(
         default=None,
         description="regular expression (RE2) for the sidecar's only argument, or None if it has no arguments",
@@ -509,7 +511,7 @@ class ControllerPod(Fact):
 
 
 class Controller(Fact):
-    """Pods of a chart, EKS add-on or cloud that run in a fixed number per cluster."""
+    """Pods of a chart, an EKS add-on or a cloud. Each cluster runs a fixed number of them."""
 
     name: str
     pods: tuple[ControllerPod, ...]
@@ -537,7 +539,7 @@ class PoolProperty(Fact):
 class DrainLimit(Fact):
     """How long a cloud waits for the pods of a node that it drains, and what it does after that.
 
-    For `reclaim`, the limit is the time between the cloud's notice and the end of a spot node.
+    For `reclaim`, the limit is the time between the cloud's notice and the termination of a spot node.
     """
 
     platform: Literal["eks", "gke"]
@@ -670,7 +672,7 @@ XidCodes = Annotated[str, Field(pattern=r"^(\d+(-\d+)?( \d+(-\d+)?)*)?$")]
 
 
 def xid_codes(text: XidCodes) -> tuple[int, ...]:
-    """Return the single codes in a string of codes and ranges."""
+    """Return all codes in a string of codes and ranges."""
     ranges = (part.partition("-") for part in text.split())
     return tuple(code for first, _, last in ranges for code in range(int(first), int(last or first) + 1))
 
@@ -687,7 +689,7 @@ class XidClass(Fact):
     processes: int | None = Field(
         default=None,
         ge=2,
-        description="number of failed processes per hour on one GPU that may mean that the GPU is broken",
+        description="number of failed processes per hour on one GPU that suggests a broken GPU",
     )
     alert: str = Field(default="", description="empty: none")
     severity: Literal["critical", "warning", "info"] = "info"
@@ -698,7 +700,9 @@ class XidClass(Fact):
 
 
 class XidText(Fact):
-    """A text in the kernel log. An Xid error with this text belongs to a different class than its code."""
+    """Text in the kernel log. An Xid error with this text belongs to a different class than other errors with its
+    code.
+    """
 
     name: str
     codes: XidCodes
@@ -814,7 +818,7 @@ class UnsupportedMachineType(Fact):
 
 
 class KernelProfile(Fact):
-    """Kernel settings that NVIDIA recommends for a purpose of nodes, such as training or inference."""
+    """Kernel settings that NVIDIA recommends for nodes with a purpose, such as training or inference."""
 
     name: str
     sysctls: Mapping[str, str]

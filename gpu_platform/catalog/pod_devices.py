@@ -29,8 +29,8 @@ it.
 
 
 def published_devices(devices: Iterable[str]) -> str:
-    """Return a regular expression (RE2) that matches the value of a fabric daemon's annotation. The annotation
-    lists these devices, one per line.
+    """Return a regular expression (RE2) for the value of a fabric daemon's annotation, which lists devices, one
+    per line.
 
     `devices` are regular expressions for files in /dev, from the catalogue.
     """

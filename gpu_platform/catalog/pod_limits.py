@@ -1,4 +1,4 @@
-"""Limits for the volumes of teams' pods, and for the time that these pods can keep a node. The policy pack and the
+"""Limits for the volumes of teams' pods, and for how long these pods can keep a node. The policy pack and the
 admission rules both check the limits.
 
 Each limit is defined only here. The two checks are separate implementations. A test compares their verdicts.
@@ -68,8 +68,8 @@ Kubernetes docs, Taints and Tolerations. Read 2026-11-28.
 LONGEST_PIN_SECONDS: Final = 31 * 86_400
 """Maximum deadline of pods that prevent the removal of their node, in seconds."""
 LONGEST_GRACE_SECONDS: Final = 3600
-"""Maximum time between SIGTERM and SIGKILL in seconds, unless the stack file declares more. A drain waits this
-long.
+"""Maximum time between SIGTERM and SIGKILL in seconds, unless the stack file sets a higher limit. A drain can wait
+this long.
 """
 
 

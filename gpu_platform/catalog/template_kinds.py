@@ -1,4 +1,4 @@
-"""Places of pod templates in the objects that members create, as CEL for the API server's policies.
+"""Where the objects that members create contain pod templates, as CEL for the API server's policies.
 
 Kinds and fields: Kubernetes 1.36 API, and the CustomResourceDefinitions of JobSet v1alpha2, Trainer v1alpha1 and
 v1, KubeRay v1, LeaderWorkerSet v1 and KEDA v1alpha1; read 2026-11-25. A kind that is not installed matches no
@@ -16,11 +16,11 @@ from typing import Final
 class TemplatePlace:
     """A place of pod templates in an object.
 
-    `path` is the path of the template in the object or in an item. `items` is the path of a list or mapping whose
-    items each contain a template, or None if the object has only one template. `name` is the field with the name
-    of an item, or None if the keys of the mapping are the names. `deadline` is a CEL expression for the number of
-    seconds after which the object ends its pods, or 0 for no deadline. It may use `{of}` for the object and `one`
-    for the item.
+    `path` is the path of the template in the object or in an item. `items` is the path of a list or mapping
+    whose items each contain a template, or None if the object has only one template. `name` is the field with
+    the name of an item, or None if the keys of the mapping are the names. `deadline` is a CEL expression for
+    the number of seconds after which the object's pods are terminated, or 0 for no deadline. It may use `{of}`
+    for the object and `one` for the item.
     """
 
     path: str
@@ -29,7 +29,7 @@ class TemplatePlace:
     deadline: str = "0"
 
     def templates(self, of: str) -> str:
-        """Return CEL for the list of templates in the object `of`, with their places and deadlines."""
+        """Return a CEL expression that lists the templates in the object `of`, with their places and deadlines."""
         deadline = f"'deadline': dyn({self.deadline.format(of=of)})"
         if self.items is None:
             found = f"[?{_optional(of, self.path)}]"
@@ -68,8 +68,8 @@ def _ray(cluster: str, deadline: str = "0") -> tuple[TemplatePlace, ...]:
 
 
 def _deadline(job: str) -> str:
-    """Return CEL for the deadline in a Job's spec. `job` is the path of the spec, which begins with `{of}` or
-    `one`.
+    """Return a CEL expression for the deadline in a Job's spec. `job` is the path of the spec, which begins with
+    `{of}` or `one`.
     """
     return f"{job.replace('.', '.?')}.?activeDeadlineSeconds.orValue(0)"
 

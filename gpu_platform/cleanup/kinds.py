@@ -1,4 +1,4 @@
-"""Kinds that are cleaned up, and when an object of each kind has ended.
+"""Kinds of objects that are cleaned up, and the conditions that mark an object of each kind as finished.
 
 Sources: Kubernetes API, PodStatus and JobStatus; JobSet v1alpha2, conditions Completed and Failed; Kubeflow
 Trainer v1alpha1, conditions Complete and Failed; KubeRay v1, RayJob jobDeploymentStatus and endTime; 2026-11-25.
@@ -17,8 +17,8 @@ Object = dict[str, Any]
 class Kind:
     """A kind of object.
 
-    `ends` are the types of the conditions that mark an object as ended. The tuple is empty if objects of this kind
-    never end by themselves.
+    `ends` are the types of the conditions that mark an object as finished. The tuple is empty if objects of
+    this kind never finish by themselves.
     """
 
     name: str
@@ -68,7 +68,7 @@ def status_of(live: Object) -> Object:
 
 
 def ended_at(kind: Kind, live: Object) -> datetime | None:
-    """Return the time when an object ended, or None if it has not ended."""
+    """Return the time when an object finished, or None if it has not finished."""
     status = status_of(live)
     if kind == POD:
         return _pod_ended_at(live, status)

@@ -148,8 +148,8 @@ def _may_be_idle(pod: Object) -> bool:
 
 
 def _is_idle(pod: Object, activity: Activity, since: datetime) -> bool:
-    """Return whether a pod has run since a time and left its GPUs idle. A pod without metrics does not count as
-    idle.
+    """Return whether a pod has been running since `since` and has left its GPUs idle. A pod without metrics does
+    not count as idle.
     """
     used = activity.get(pod["metadata"]["name"])
     started = pod["status"].get("startTime") or pod["metadata"]["creationTimestamp"]

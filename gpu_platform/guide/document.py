@@ -29,7 +29,7 @@ _BOUNDED: Final[Mapping[str, str]] = {
 _WHAT: Final[Mapping[str, str]] = {
     "training": "a training job with torchrun",
     "inference": "an HTTP server on a GPU, with its Service",
-    "notebook": "JupyterLab, which ends after an hour without use",
+    "notebook": "JupyterLab, which is stopped after an hour without use",
     "batch": "a job in four parts, one pod each",
 }
 
@@ -166,11 +166,14 @@ def _grants(team: TeamPlan, queue: TeamQueuePlan | None, live: LiveGuide | None)
             }
         )
         if {"requests.cpu", "requests.memory"} & granted.keys():
-            yield "CPU and memory limit only pods on nodes without GPUs. A pod with GPUs receives the part of its"
-            yield "node that belongs to its GPUs."
+            yield "The quotas for CPU and memory apply only to pods on nodes without GPUs. A pod with GPUs"
+            yield "receives the part of its node that belongs to its GPUs."
         if borrowed:
             yield f"Quota that other teams do not use can be borrowed: {', '.join(borrowed)}."
-            yield "The team that owns the quota can reclaim it. Workloads on it are then stopped, and wait again."
+            yield (
+                "The team that owns the quota can reclaim it. Workloads that use it are then preempted and "
+                "queued again."
+            )
     else:
         yield "Pods beyond the quota are refused. `kubectl describe resourcequota gpu-quota` shows what is in use."
 
@@ -224,11 +227,10 @@ def _pools(guide: GuidePlan, team: TeamPlan, live: LiveGuide | None) -> Iterator
             gpus, cpus = pool.aligned
             yield ""
             yield (
-                f"A NUMA node of pool `{pool.name}` has {counted(gpus, 'GPU')} and {cpus} CPUs, and a pod starts "
-                "only if its GPUs are on as few NUMA nodes as possible. Whole CPUs are exclusive, and must "
-                "be on the same NUMA nodes. "
-                "Write a fraction such as `cpu: 15500m`, or at most as many CPUs as those NUMA nodes have. "
-                "Otherwise the pod ends with `TopologyAffinityError`."
+                f"A NUMA node of pool `{pool.name}` has {counted(gpus, 'GPU')} and {cpus} CPUs, and a pod "
+                "starts only if its GPUs are on as few NUMA nodes as possible. Whole CPUs are exclusive, and "
+                "must be on the same NUMA nodes. Write a fraction such as `cpu: 15500m`, or at most as many "
+                "CPUs as those NUMA nodes have. Otherwise the pod fails with `TopologyAffinityError`."
             )
 
 
@@ -272,9 +274,12 @@ def _queue(queue: TeamQueuePlan | None, live: LiveGuide | None) -> Iterator[str]
     if queue.required:
         yield f"Jobs and pods without the label `{names.QUEUE_LABEL}: {queue.local_queue}` are refused."
     else:
-        yield f"Every Job and pod enters the queue `{queue.local_queue}`, and starts when all its pods fit."
-    yield from ("", "```console", "$ kubectl get workloads            # what waits, and what runs")
-    yield from ("$ kubectl describe workload NAME   # why it waits, or was stopped", "```")
+        yield (
+            f"Every Job and pod enters the queue `{queue.local_queue}`, and starts when there is room for all "
+            "its pods."
+        )
+    yield from ("", "```console", "$ kubectl get workloads            # which are waiting, and which are running")
+    yield from ("$ kubectl describe workload NAME   # why it is waiting, or was preempted", "```")
     if live is None:
         return
     yield ""
@@ -301,7 +306,7 @@ def _running(guide: GuidePlan, team: TeamPlan, queue: TeamQueuePlan | None) -> I
     others = [name for name in team.priorities if name != guide.priority]
     lower = f" Lower classes are allowed too: {', '.join(f'`{name}`' for name in others)}." if others else ""
     which = "A pod" if team.pod_defaults is None else "A pod without GPUs and"
-    yield f"Write `priorityClassName: {guide.priority}`. {which} without a class is stopped first.{lower}"
+    yield f"Write `priorityClassName: {guide.priority}`. {which} without a class is preempted first.{lower}"
     if queue is not None and queue.default_priority is not None:
         yield f"A Job or other workload without a priority has the priority {queue.default_priority} in the queue."
     if team.pod_defaults is not None:
@@ -370,7 +375,7 @@ def _cleanup(guide: GuidePlan) -> Iterator[str]:
     done = "is deleted" if cleanup.delete else "is reported to the operator, but not deleted"
     yield f"A scheduled job looks for objects that are no longer needed. Each of them {done}:\n"
     if cleanup.finished_after is not None:
-        yield f"- Jobs, and pods without a controller, that ended more than {cleanup.finished_after} ago"
+        yield f"- Jobs, and pods without a controller, that finished more than {cleanup.finished_after} ago"
     yield "- objects with the label `gpu-platform.dev/expires-on`, a date such as `2026-12-31`, after that day"
     if cleanup.idle_after is not None:
         yield (

@@ -36,7 +36,7 @@ _GIB: Final = 1024**3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """A workload that waits in the team's queue. The next workload has `place` 1."""
+    """A workload that is waiting in the team's queue. The first workload in the queue has `place` 1."""
 
     name: str
     place: int
@@ -140,7 +140,7 @@ def _texts(amounts: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _of_queue(queue: Mapping[str, Any], kind: str) -> Mapping[str, str]:
-    """Return the units that Kueue counts for the team's queue, summed over all pools.
+    """Return the usage that Kueue reports for the team's queue, summed over all pools.
 
     As in the quota, CPU and memory are counted only on nodes without GPUs.
     """
@@ -192,7 +192,7 @@ def _waiting(
     queue: Mapping[str, Any] | None,
     nodes: Sequence[Mapping[str, Any]],
 ) -> Iterator[Waiting]:
-    """Yield the workloads that wait for quota, in Kueue's order: by priority, then by age.
+    """Yield the workloads that are waiting for quota, in Kueue's order: by priority, then by age.
 
     A workload that is being deleted or was deactivated (`active: false`) is not in a queue.
     """

@@ -1,4 +1,4 @@
-"""Manifests of the example workloads for members. The examples run without further installations.
+"""Manifests of the example workloads for members. The examples need no further installations.
 
 They are built like the workloads that a stack file declares, but run the guide's programs. They satisfy Pod
 Security `restricted` in every namespace. The only exceptions are the settings that GPU NICs need, if the policies
@@ -128,7 +128,9 @@ def _inference(team: TeamPods, example: ExamplePlan) -> list[Manifest]:
 
 
 def _notebook(team: TeamPods, example: ExamplePlan) -> list[Manifest]:
-    """Return a Job. Unlike a Deployment, a Job ends when nobody uses the notebook, and then releases its GPU."""
+    """Return a Job. Unlike a Deployment, a Job finishes when the notebook has been idle, and then releases its
+    GPU.
+    """
     pod = _pod(example, *jupyter(_HOME, _IDLE_SECONDS), code=False)
     spec = {
         "backoffLimit": 0,
@@ -140,7 +142,7 @@ def _notebook(team: TeamPods, example: ExamplePlan) -> list[Manifest]:
 
 
 def _batch(team: TeamPods, example: ExamplePlan) -> list[Manifest]:
-    """Return a Job with several parts that are retried separately."""
+    """Return an indexed Job that retries each index separately."""
     pod = _pod(example, "python", f"{_CODE}/batch.py")
     batch = BatchJobPlan(pod=pod, parts=_PARTS, retries=2, stop_on=(), deadline_seconds=_DAY)
     return [_program(team, "batch", "batch.py"), *batch_job(team, batch)]

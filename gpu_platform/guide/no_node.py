@@ -1,4 +1,5 @@
-"""Explains why no node of a cluster can ever run a waiting workload: its node selector or its requests do not fit.
+"""Explains why no node of a cluster can ever run a waiting workload: no node matches its node selector, or no node
+is large enough for its requests.
 
 Kueue compares only quotas and the labels of flavors. Its message about such a workload names the quota of other
 pools, or, once the quota is in use, does not contain the reason.
@@ -80,7 +81,7 @@ def why_no_node_fits(workload: Mapping[str, Any], nodes: Sequence[Mapping[str, A
 def _too_large(
     template: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]], selector: Mapping[str, str]
 ) -> str:
-    """Return a text about the request of a pod that exceeds the resources of every node, or an empty string."""
+    """Return a message if a pod's request exceeds the resources of every node, or else an empty string."""
     for resource, amount in _requests(template).items():
         most = max(
             amount_of(resource, str(mapping_at(node, "status", "allocatable").get(resource, "0")))
