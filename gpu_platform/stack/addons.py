@@ -24,12 +24,12 @@ class Addons(SpecModel):
     leaderworkerset: Part | None = None
     """LeaderWorkerSet, which serves models on groups of several nodes."""
     keda: Part | None = None
-    """KEDA, which provides ScaledObject. It scales services by metrics of GPUs and queues."""
+    """KEDA, which provides ScaledObject. It scales services by GPU and queue metrics."""
     gateway: Part | None = None
     """Gateway API with Envoy Gateway and its GatewayClass `platform`. It routes requests to services by weight and
     header.
     """
     prometheus: Part | None = None
-    """Prometheus operator and Prometheus, without Grafana. Prometheus scrapes GPU metrics and the services of
-    teams. When this add-on is set, `monitoring.prometheus_operator` defaults to true.
+    """Prometheus operator and Prometheus, without Grafana. Prometheus scrapes GPU metrics and the teams' services.
+    When this add-on is set, `monitoring.prometheus_operator` defaults to true.
     """

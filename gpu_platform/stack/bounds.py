@@ -1,4 +1,4 @@
-"""Limits of a YAML file, checked on the parser's events before any value is constructed.
+"""Limits for YAML files, checked on the parser's events before any value is constructed.
 
 With aliases of aliases, a few hundred bytes of YAML can expand to gigabytes, and some ten thousand levels of
 nesting crash the process. The limits are far above the needs of a platform: a stack file with 200 pools and 1,000

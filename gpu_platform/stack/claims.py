@@ -29,7 +29,7 @@ class DeviceRequirements(SpecModel):
     memory: Quantity | None = None
     """Minimum GPU memory of the device, such as 40Gi."""
     product: str | None = None
-    """GPU model as NVML or GPU Feature Discovery spells it, or its common name."""
+    """GPU model, as named by NVML or GPU Feature Discovery, or its common name."""
     profile: MigProfileName | None = None
     """MIG profile. If set, the device is a MIG instance of this profile instead of a whole GPU."""
     selector: str | None = Field(default=None, min_length=1)

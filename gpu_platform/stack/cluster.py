@@ -63,7 +63,7 @@ class ExistingCluster(SpecModel):
     context: str | None = None
     """Context in the kubeconfig. The default is the current context."""
     kubernetes: KubernetesVersion | None = None
-    """Minor version, such as 1.36. If set, it is compared with the operator's support matrix at preview."""
+    """Minor version, such as 1.36. If set, a preview compares it with the operator's support matrix."""
     parts: GpuParts = GpuParts()
     """Which components the program installs, and which the cluster already has."""
     network_policies: Literal["cilium"] | None = None
@@ -172,10 +172,10 @@ class EksCluster(SpecModel):
         Field(max_length=3),
         SetsProperties(eks=("security_groups",), karpenter=("security_groups",)),
     ] = ()
-    """Security groups of the nodes, in addition to the cluster's own. Can be set only if `create` is not set.
-    A network interface can have at most five, including the group of the cluster and the group for EFA. If the
-    existing nodes have a different security group instead (terraform-aws-eks creates such a group), name that
-    group here. Otherwise pods on new nodes cannot reach pods on existing nodes, DNS included.
+    """Security groups of the nodes, in addition to the cluster security group. Can be set only if `create` is not
+    set. A network interface can have at most five groups, including the cluster security group and the group for
+    EFA. If the existing nodes have a different security group instead (terraform-aws-eks creates such a group),
+    name that group here. Otherwise pods on new nodes cannot reach pods on existing nodes, including DNS.
     """
     logins: Annotated[tuple[Login, ...], Field(max_length=1000)] = ()
     """IAM roles and users of team members. They can log in without being admins. An existing cluster needs the
@@ -194,7 +194,7 @@ class EksCluster(SpecModel):
     tags: Annotated[
         dict[AwsTagKey, AwsTagValue], Field(max_length=40), SetsProperties(eks=("tags",), karpenter=("tags",))
     ] = {}
-    """Tags of the company on every resource that the program creates, on instances and their disks, and on the EBS
+    """Company tags on every resource that the program creates, on instances and their disks, and on the EBS
     volumes and FSx file systems of claims. Changing a tag rolls the nodes, because instances have the tags of
     their launch template.
     """
@@ -334,7 +334,7 @@ class GkeCluster(SpecModel):
     )
     """Service account that `up` and the kubeconfig impersonate. If unset, the credentials are used directly."""
     labels: Annotated[dict[GcpLabelKey, GcpLabelValue], Field(max_length=50)] = {}
-    """Labels of the company on the cluster, its nodes and their disks."""
+    """Company labels on the cluster, its nodes and their disks."""
     parts: GpuParts = GpuParts()
     """Which components the program installs, and which an existing cluster already has."""
     fqdn_policies: bool = False

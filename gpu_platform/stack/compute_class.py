@@ -10,7 +10,9 @@ from gpu_platform.stack._types import DnsLabel, SpecModel
 
 
 class ComputeClass(SpecModel):
-    """Pools with the same GPU resource. Pods that select the class by its label run on any of its nodes."""
+    """Pools with the same GPU resource. Pods that select the class by its label can run on nodes of any of these
+    pools.
+    """
 
     name: DnsLabel
     """Value of the label that pods use to select the class. The label is `cloud.google.com/compute-class` on GKE,

@@ -28,7 +28,7 @@ PROVIDER_NAMES: dict[Provider, str] = {
 class On:
     """The providers that support a field, or only certain `values` of the field.
 
-    `because` is the reason why the other providers do not support it, as the last part of a sentence. `fix` is
+    `because` is the reason why other providers do not support it, written as the end of a sentence. `fix` is
     what to do instead. If `fix` is empty, the field must be removed.
     """
 
@@ -46,7 +46,7 @@ class SetsProperties:
     """The node pool properties that a field sets, by platform. Their names are the names in the platform's API.
 
     catalog/facts/pool_changes.yaml contains the effect of a changed property on nodes (the pool is replaced, or
-    nodes are rolled or removed). If a platform has no properties in this annotation, a change of the field is
+    nodes are rolled or removed). If a platform has no properties in this annotation, a change to the field is
     applied in place.
     """
 

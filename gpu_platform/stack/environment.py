@@ -45,7 +45,7 @@ class Environment(SpecModel):
     nodes, such as reserved, on-demand, spot.
     """
     storage: Annotated[dict[DnsLabel, StorageClass], Field(max_length=50)] = {}
-    """Storage classes for the claims of teams, by name. An EKS cluster that the program creates also has the
+    """Storage classes for the teams' volume claims, by name. An EKS cluster that the program creates also has the
     default class gp3, unless another class is declared as default.
     """
     priorities: Annotated[dict[DnsLabel, PriorityValue], Field(max_length=200)] = {}
@@ -77,7 +77,7 @@ class Environment(SpecModel):
     """Maximum cost of the nodes. If unset, no cost is checked."""
     validation: Validation = Validation()
     cleanup: Cleanup | None = None
-    """Clean-up that reports, and on request deletes, unneeded objects in the teams' namespaces. If unset, there is
+    """Clean-up that reports, and optionally deletes, unused objects in the teams' namespaces. If unset, there is
     no clean-up.
     """
     policy: Policy = Policy()

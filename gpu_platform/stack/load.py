@@ -298,13 +298,13 @@ def _without_platform(keys: Mapping[str, object], document: Mapping[str, object]
 
 
 def parse_platform(platform: object, source: str) -> Environment | TeamStack:
-    """Validate a platform object. Raises BadInput with every problem and its place in the file."""
+    """Validate a platform object. Raises BadInput that lists every problem with its place in the file."""
     return parse_document(platform, source, stack_adapter())
 
 
 def parse_document(document: object, source: str, adapter: TypeAdapter[_Model]) -> _Model:
-    """Validate a document with the models of `adapter`. Raises BadInput with every problem and its place in the
-    file.
+    """Validate a document with the models of `adapter`. Raises BadInput that lists every problem with its place in
+    the file.
     """
     text = to_json(document)
     plain: object = json.loads(text)

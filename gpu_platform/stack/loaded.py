@@ -71,7 +71,7 @@ def stack_argument(stack: str, file: Path) -> str:
 
 
 def load_stack(stack: str) -> LoadedStack:
-    """Read, validate and plan a stack that is given by name or path. Raises BadInput with every problem."""
+    """Read, validate and plan a stack that is given by name or path. Raises BadInput that lists every problem."""
     file = read_stack_file(find_stack_file(stack))
     problems = [*file.problems, *_problems_of_rules(file.platform)]
     try:
@@ -120,7 +120,7 @@ def plan_platform(platform: object, stack: str, *, source: str = "", folder: Pat
     """Validate and plan a platform object, which comes from Pulumi's configuration or from a stack file.
 
     `source` is the name of the file in errors. `folder` is the folder of a team stack's environment file, by
-    default the folder of stack files. Raises BadInput with every problem.
+    default the folder of stack files. Raises BadInput that lists every problem.
     """
     source = source or f"stack {stack}"
     if not is_label_value(stack):
@@ -152,8 +152,8 @@ def _plan_environment(spec: Environment, platform: object, stack: str) -> Enviro
 def _problems_of_parts(
     platform: object, known: tuple[Problem, ...], stack: str, source: str, folder: Path
 ) -> list[Problem]:
-    """Return the planning problems of the valid parts, so that one run reports both invalid values and planning
-    problems.
+    """Return the planning problems of the valid parts of a stack file, so that one run reports both invalid values
+    and planning problems.
     """
     completed = with_placeholders(platform, known)
     if completed is None:

@@ -10,8 +10,7 @@ from gpu_platform.stack._types import LabelKey, LabelValue, SpecModel
 
 
 class Objects(SpecModel):
-    """Labels and annotations of the company for every Kubernetes object that the program creates, and for its
-    pods.
+    """The company's labels and annotations for every Kubernetes object that the program creates, and for its pods.
 
     If the program sets the same key, its value takes precedence. Labels of nodes are set per pool
     (`pools[].labels`). Labels of objects in Helm charts are set in the values of the charts.

@@ -75,7 +75,7 @@ class BurnIn(SpecModel):
     """Active checks of idle GPU nodes. `gpu-platform burn-in` runs them as Jobs. They measure bandwidths, compare
     the products of matrices, and test NCCL within a node and between nodes.
 
-    Pods of teams take precedence: busy nodes are not checked, and the Jobs have the lowest priority.
+    The teams' pods take precedence, so busy nodes are not checked, and the Jobs have the lowest priority.
     """
 
     image: Annotated[str, AfterValidator(pinned_image)] | None = None
@@ -124,7 +124,7 @@ class Validation(SpecModel):
     """
     host_processes: bool = False
     """Give the node agent access to the host's processes (`hostPID`) on machines with NVLink switches, so that it
-    can detect a fabric manager that has ended. With `true`, the agent's namespace has the Pod Security level
+    can detect a fabric manager that has exited. With `true`, the agent's namespace has the Pod Security level
     privileged.
     """
     max_held_percent: Annotated[int, Field(ge=1, le=100)] = 25
@@ -155,8 +155,8 @@ class Cleanup(SpecModel):
     schedule: str = Field(default="17 3 * * *", pattern=CRON, examples=["17 3 * * *"])
     """Schedule in UTC: minute, hour, day, month and weekday."""
     finished_after: Duration | None = "168h"
-    """Time after which ended Jobs, JobSets, TrainJobs, RayJobs and standalone pods count as unneeded. With `null`,
-    they never count as unneeded.
+    """Time after which finished Jobs, JobSets, TrainJobs, RayJobs and standalone pods count as unneeded. With
+    `null`, they never count as unneeded.
     """
     idle_after: Annotated[Duration, at_most("168h")] | None = None
     """Time without GPU use after which notebooks count as unneeded. The same applies to other workloads whose pods
@@ -194,13 +194,13 @@ class Policy(SpecModel):
     """Configuration of the policy pack for this stack."""
 
     level: Literal["advisory", "mandatory"] = "mandatory"
-    """The maximum level of the rules. With `mandatory`, rules of critical and high severity stop the deploy, and
-    rules of medium and low severity warn. With `advisory`, every rule only warns.
+    """The maximum level of the rules. With `mandatory`, rules of critical and high severity stop the deployment,
+    and rules of medium and low severity warn. With `advisory`, every rule only warns.
     """
     rules: dict[str, RuleSettings] = Field(
         default=dict[str, RuleSettings](), examples=[{"topology-for-multi-gpu": {"enforcementLevel": "mandatory"}}]
     )
-    """Level of each rule, or its level and settings, by rule ID. A value is for example `advisory`, or
+    """Level of each rule, or its level and settings, by rule ID. Examples of a value are `advisory` and
     `{enforcementLevel: advisory, exempt: [...]}`.
     """
     own_rules: Annotated[tuple[ModuleName, ...], Field(max_length=20)] = ()

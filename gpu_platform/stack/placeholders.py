@@ -44,7 +44,7 @@ _TOP: Mapping[str, Any] = {"kind": "environment", "cluster": {"provider": "sandb
 _POOL_FIELDS = {"name", "machine_type", "count", "sharing", "nodes", "per_node"}
 _PARTS = {"sharing", "device_classes", "storage", "overcommit", "queueing", "cluster", "operator", "addons"}
 # Places of references to a name, by the place that defines the name.
-# If a definition is replaced, a problem with a reference may only follow from the replacement.
+# If a definition is replaced, a problem with a reference may be only a consequence of the replacement.
 _REFERENCES: Mapping[str, str] = {
     r"priorities": r"teams\[\d+\]\.priority",
     r"teams\[\d+\](\.name)?": r"(storage\..*\.teams|team_identities)\b.*",
