@@ -106,11 +106,11 @@ class Validation(SpecModel):
     timeout: Annotated[Duration, at_most("24h")] = "15m"
     """How long `up` waits until all nodes of a pool pass."""
     gate_nodes: NodeGate = "never"
-    """When GPU nodes have a taint that keeps the pods of teams off. With `startup`, new nodes have the taint until
-    they pass validation, including nodes that an autoscaler adds. With `always`, nodes also have a taint later
-    while a check fails. `gate_nodes` of a pool overrides this field. If neither field is set, `startup` applies to
-    pools whose GPUs the MIG manager partitions, because a new node offers whole GPUs before it is partitioned.
-    `never` applies to other pools.
+    """When GPU nodes have a taint that keeps teams' pods off. With `startup`, new nodes have the taint until they
+    pass validation, including nodes that an autoscaler adds. With `always`, nodes also have a taint later while a
+    check fails. `gate_nodes` of a pool overrides this field. If neither field is set, `startup` applies to pools
+    whose GPUs the MIG manager partitions, because a new node offers whole GPUs before it is partitioned. `never`
+    applies to other pools.
     """
     node_readiness: bool = False
     """With `gate_nodes`, let Kubernetes' Node Readiness Controller remove the taint of new nodes, instead of the

@@ -185,7 +185,7 @@ class CapacityBlock(SpecModel):
     """End of the block, such as 2026-12-14T11:30:00Z. EKS drains its nodes 40 minutes earlier."""
     blocks: Annotated[Annotated[tuple[Block, ...], Field(min_length=1, max_length=20)] | None, _BLOCKS] = None
     """Several blocks, one after the other, instead of `reservation`, `zone`, `starts` and `ends`. Each block has a
-    separate node group. The pool, its labels and its share of quotas stay the same.
+    separate node group. The pool, its labels and its quotas stay the same.
     """
     needed_until: Instant | None = None
     """Time until which the pool is needed. A block that ends earlier is refused."""
@@ -294,7 +294,7 @@ class Pool(SpecModel):
     capacity: Capacity = OnDemand()
     headroom: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Number of GPUs that are kept free for the next pods, in a pool with an autoscaler. Pods of the lowest
-    priority occupy these GPUs, and pods of teams preempt them. The number is at most the number of GPUs of one
+    priority occupy these GPUs, and the teams' pods preempt them. The number is at most the number of GPUs of one
     node, or a multiple of the GPUs of one node.
     """
     schedule: Annotated[
@@ -303,7 +303,7 @@ class Pool(SpecModel):
             ("eks",),
             "scheduled actions of EC2 Auto Scaling start and stop the nodes",
             "remove schedule; a pool with an autoscaler has no nodes while it has no pods (count.min: 0), and "
-            "cleanup.idle_after ends idle notebooks",
+            "cleanup.idle_after deletes idle notebooks",
         ),
     ] = None
     """Times at which the pool has nodes, for development pools that are off at night and at weekends. If unset,
@@ -326,9 +326,9 @@ class Pool(SpecModel):
     starts with nodes must name its zones.
     """
     workload: Workload
-    """Purpose of the pool. It sets the defaults of Topology Manager policy, GPU network, placement and disruption,
-    and decides which policy rules apply. CPU pools (for monitoring, ingress, Ray heads or data loaders) have the
-    purpose `general`. GPU pools cannot have this purpose.
+    """Purpose of the pool. It sets the defaults for Topology Manager policy, GPU network, placement and
+    disruption, and decides which policy rules apply. CPU pools (for monitoring, ingress, Ray heads or data
+    loaders) have the purpose `general`. GPU pools cannot have this purpose.
     """
     declared_sharing: Annotated[SharingOrName, SetsProperties(gke=("gpu_sharing_config",))] = Field(
         default=NoSharing(), alias="sharing"
@@ -361,16 +361,16 @@ class Pool(SpecModel):
         ON_CLOUDS,
         SetsProperties(eks=("tags",), karpenter=("node_class",)),
     ] = {}
-    """Tags of the company on the pool's instances and their disks, on EKS and GKE, in addition to the cluster's
-    `tags` (on GKE `labels`). On GKE they are resource labels, in lower case and with at most 63 characters.
+    """Company tags on the pool's instances and their disks, on EKS and GKE, in addition to the cluster's `tags`
+    (on GKE `labels`). On GKE they are resource labels, in lower case and with at most 63 characters.
     """
     taints: Annotated[tuple[Taint, ...], Field(max_length=50), SetsProperties(karpenter=("template",))] = ()
     """Taints in addition to `nvidia.com/gpu=present:NoSchedule`, which every GPU pool has. A CPU pool has only
     these taints.
     """
     gate_nodes: Annotated[NodeGate | None, SetsProperties(eks=("user_data",), karpenter=("template",))] = None
-    """When nodes have a taint that keeps the pods of teams off. The default is `validation.gate_nodes`. On an
-    existing cluster, the owner must register new nodes with the startup taint.
+    """When nodes have a taint that keeps teams' pods off. The default is `validation.gate_nodes`. On an existing
+    cluster, the owner must register new nodes with the startup taint.
     """
     nodes: Annotated[ExistingNodes | None, On(("existing",), "elsewhere the program creates the nodes")] = None
     """Existing nodes that form the pool, only on an existing cluster."""

@@ -1,4 +1,4 @@
-"""Stack file field `queueing`: Kueue queues for the workloads of teams."""
+"""Stack file field `queueing`: Kueue queues for the teams' workloads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpu_platform.stack.team import GpuUnits
 
 
 class Preemption(SpecModel):
-    """Which running workloads are stopped to make room for waiting workloads."""
+    """Which running workloads are preempted to make room for waiting workloads."""
 
     within_team: Literal["lower-priority", "never"] = "lower-priority"
     """Workloads of the same team that may be preempted: workloads of a lower priority class, or none."""
@@ -19,14 +19,14 @@ class Preemption(SpecModel):
 
 
 class Queueing(SpecModel):
-    """Queues for the workloads of teams. A workload waits until the quotas have room for all its pods."""
+    """Queues for the teams' workloads. A workload waits until the quotas have room for all its pods."""
 
     kueue: Part = "install"
     """Kueue. With `install`, the program installs it. With `present`, the owner of an existing cluster has
     installed it and configured it as docs/queueing.md describes.
     """
     without_queue: Literal["default", "refuse"] = "default"
-    """What happens to jobs and pods of a team that name no queue. With `default`, they wait in the team's queue
+    """What happens to a team's jobs and pods that name no queue. With `default`, they wait in the team's queue
     `default`. With `refuse`, they are refused, and the name of the team's queue is the team's name instead of
     `default`.
     """

@@ -88,7 +88,7 @@ class MigDevices(SpecModel):
 
     devices: Annotated[tuple[Annotated[int, Field(ge=0, le=31)], ...], Field(min_length=1)] | None = None
     gpu: str | None = None
-    """GPU model as NVML or GPU Feature Discovery spells it, or its common name. The layout of the node's other
+    """GPU model, as named by NVML or GPU Feature Discovery, or its common name. The layout of the node's other
     GPUs does not change.
     """
     declared_layout: DeclaredMigLayout = Field(alias="layout")
@@ -124,7 +124,7 @@ class Mig(_Renamed, MigRoll):
         default=None, alias="layout"
     )
     """Instances of every GPU. The value is the number of instances of each profile, or `all-balanced`, or
-    `all-<profile>` for as many instances as fit.
+    `all-<profile>` for as many instances as fit on a GPU.
     """
     layouts: Annotated[tuple[MigDevices, ...], Field(min_length=1)] | None = None
     """Different layouts for different GPUs of the node, instead of `layout`."""

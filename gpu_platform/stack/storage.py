@@ -1,4 +1,4 @@
-"""Stack file field `storage`: named storage classes for claims of members, and named volumes of teams."""
+"""Stack file field `storage`: named storage classes for members' volume claims, and the teams' named volumes."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class ObjectLimits(SpecModel):
     """Maximum number of objects of each kind in a team's namespace."""
 
     pods: int = Field(default=2000, ge=1, le=100_000)
-    """Pods that have not ended."""
+    """Pods that have not terminated."""
     jobs: int = Field(default=2000, ge=0, le=100_000)
     services: int = Field(default=200, ge=0, le=100_000)
     load_balancers: int = Field(default=0, ge=0, le=1000)

@@ -35,7 +35,7 @@ _Annotation = Annotated[
 
 class TeamRoutes(SpecModel):
     """Hosts and annotations for a team's Ingresses, HTTPRoutes and GRPCRoutes, and annotations for its Services.
-    Controllers act on these with permissions and network access that the team does not have.
+    Controllers act on these settings with permissions and network access that the team does not have.
     """
 
     hosts: Annotated[tuple[_Host, ...], Field(max_length=100, examples=[["vision.example.com"]])] = ()

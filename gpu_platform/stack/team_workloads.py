@@ -137,7 +137,7 @@ class TrainingJob(RequestedResources, ContainerSettings):
     """Pods that train one model together. Either all of these pods start, or none does.
 
     A pod that is lost with its node is started again. This does not count as a retry. A program that fails is
-    tried again `retries` times, unless its exit code shows that it would fail again.
+    started again up to `retries` times, unless its exit code shows that it would fail again.
     """
 
     name: DnsLabel
@@ -172,7 +172,7 @@ class TrainingJob(RequestedResources, ContainerSettings):
     """
     deadline: Duration = "24h"
     """Maximum duration of the job, excluding the time that it waits in the queue. A job that takes longer is
-    ended.
+    terminated.
     """
     grace: Duration = "2m"
     """Time from SIGTERM to SIGKILL, which must be long enough to write a checkpoint."""
@@ -307,8 +307,8 @@ class InferenceService(RequestedResources, ContainerSettings):
 
 
 class Notebook(RequestedResources, ContainerSettings):
-    """A notebook that members start and that ends when nobody uses it. It is a suspended CronJob with the name of
-    the entry.
+    """A notebook that members start and that stops when it is idle. It is a suspended CronJob with the name of the
+    entry.
 
     `kubectl create job ana --from=cronjob/<name>` starts a notebook.
     """
@@ -323,18 +323,20 @@ class Notebook(RequestedResources, ContainerSettings):
     with `kubectl port-forward`.
     """
     idle: Duration = "1h"
-    """The notebook ends after this time without a connection or a running cell. Only the default command supports
-    this field.
+    """Time without a connection or a running cell after which the notebook stops. Only the default command
+    supports this field.
     """
     deadline: Duration = "12h"
-    """The notebook ends after this time even if it is in use."""
+    """Time after which the notebook stops even if it is in use."""
     home: KeptDirectory | None = None
-    """Directory whose files are kept when the pod ends. If unset, all files are lost when the pod ends."""
+    """Directory whose files are kept when the pod terminates. If unset, all files are lost when the pod
+    terminates.
+    """
 
 
 class BatchJob(RequestedResources, ContainerSettings):
     """A batch job of independent parts. Each part is retried separately. JOB_COMPLETION_INDEX contains the number
-    of the part, from 0.
+    of the part, starting at 0.
     """
 
     name: DnsLabel

@@ -27,7 +27,7 @@ def _adapter() -> TypeAdapter[dict[DnsLabel, Share]]:
 
 
 def read_utilisation(path: Path, pools: Collection[str]) -> Mapping[str, float]:
-    """Read a YAML or JSON file of measured utilisation by pool. Raises BadInput with every problem."""
+    """Read a YAML or JSON file of measured utilisation by pool. Raises BadInput that lists every problem."""
     document = read_yaml_file(path)
     named = map(str, cast("Mapping[object, object]", document)) if isinstance(document, Mapping) else ()
     problems = [

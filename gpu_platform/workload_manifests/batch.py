@@ -1,4 +1,4 @@
-"""Manifest of a batch job: an indexed Job whose parts are retried separately, or a CronJob that creates the Job.
+"""Manifest of a batch job: an indexed Job that retries each index separately, or a CronJob that creates the Job.
 
 Source: Kubernetes docs, Jobs (backoff limit per index, pod failure policy) and CronJob; read 2026-11-23.
 """

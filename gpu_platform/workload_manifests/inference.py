@@ -24,7 +24,7 @@ _LATE_SECONDS: Final = 5
 _LIVENESS_SECONDS: Final = 30
 _LIVENESS_FAILURES: Final = 10
 _DRAIN_SECONDS: Final = 10
-"""Time for Services, gateways and load balancers to stop sending requests to a pod that ends. It is part of
+"""Time for Services, gateways and load balancers to stop sending requests to a terminating pod. It is part of
 `grace`.
 """
 _LONGEST_PERIOD: Final = 1800  # maximum period of a scaling policy
@@ -96,7 +96,8 @@ def _serving(service: InferenceServicePlan) -> Manifest:
         "startupProbe": {**probe, "failureThreshold": failures},
         "readinessProbe": probe,
         "livenessProbe": alive,
-        # Requests still arrive when a pod begins to end, so SIGTERM is delayed until no more requests arrive.
+        # Requests still arrive when a pod begins to terminate, so SIGTERM is delayed until no more requests
+        # arrive.
         "lifecycle": {
             "preStop": {"sleep": {"seconds": min(_DRAIN_SECONDS, (service.pod.grace_seconds or 0) // 2)}}
         },
@@ -115,7 +116,7 @@ def _leader_worker_set(team: TeamPods, service: InferenceServicePlan) -> Manifes
         },
         "leaderWorkerTemplate": {
             "size": service.nodes,
-            # A model cannot answer if one of its parts is missing, so all of its pods are restarted.
+            # A copy of the model cannot answer if one of its pods is missing, so all of its pods are restarted.
             "restartPolicy": "RecreateGroupOnPodRestart",
             "leaderTemplate": team.template(service.pod, _serving(service)),
             "workerTemplate": team.template(service.pod, {}),

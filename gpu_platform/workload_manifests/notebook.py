@@ -1,7 +1,7 @@
-"""Manifest of a notebook: a suspended CronJob. Members create Jobs from it. Each Job ends when nobody uses the
-notebook.
+"""Manifest of a notebook: a suspended CronJob. Members create Jobs from it. Each Job finishes when its notebook
+has been idle for some time.
 
-A notebook is a Job and not a Deployment, so that its GPU is released when the server ends. `kubectl create job
+A notebook is a Job and not a Deployment, so that its GPU is released when the server exits. `kubectl create job
 NAME --from=cronjob/ENTRY` starts a notebook.
 
 Source: Jupyter Server docs, shutdown_no_activity_timeout; jupyter_server_terminals 0.5.4, terminalmanager.py;
@@ -24,8 +24,8 @@ _NEVER: Final = "0 0 1 1 *"  # required, but without effect, because the CronJob
 
 
 def jupyter(directory: str, idle_seconds: int) -> tuple[str, ...]:
-    """Return the command that starts JupyterLab with its files in `directory`. JupyterLab ends after a time
-    without use.
+    """Return the command that starts JupyterLab with its files in `directory`. JupyterLab exits after
+    `idle_seconds` without use.
     """
     return (
         "jupyter",
@@ -36,8 +36,8 @@ def jupyter(directory: str, idle_seconds: int) -> tuple[str, ...]:
         f"--ServerApp.root_dir={directory}",
         f"--ServerApp.shutdown_no_activity_timeout={idle_seconds}",
         f"--MappingKernelManager.cull_idle_timeout={idle_seconds}",
-        "--MappingKernelManager.cull_connected=True",  # an unused notebook in an open browser also ends
-        f"--TerminalManager.cull_inactive_timeout={idle_seconds}",  # the server waits for its terminals to end
+        "--MappingKernelManager.cull_connected=True",  # an idle notebook in an open browser also stops
+        f"--TerminalManager.cull_inactive_timeout={idle_seconds}",  # the server waits for its terminals to exit
     )
 
 

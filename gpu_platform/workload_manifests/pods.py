@@ -126,7 +126,8 @@ class TeamPods:
 
     def _container(self, pod: PodPlan, fields: Mapping[str, Any], name: str) -> Manifest:
         workload = pod.workload
-        # Requests equal limits: extended resources require this, and it gives the pod the QoS class Guaranteed.
+        # Requests equal limits, because extended resources require this.
+        # The pod also gets the QoS class Guaranteed.
         requests = _requests(pod)
         resources: Manifest = {"requests": dict(requests), "limits": dict(requests)}
         if workload.claims:
@@ -269,7 +270,7 @@ def _command(pod: PodPlan) -> list[str]:
 
 
 def _sidecar(sidecar: SidecarPlan) -> Manifest:
-    """Return a container that runs as long as the main container and does not prevent the pod from ending."""
+    """Return a container that runs as long as the main container and does not prevent the pod from terminating."""
     found: Manifest = {
         "name": sidecar.name,
         "image": sidecar.image,
@@ -277,8 +278,8 @@ def _sidecar(sidecar: SidecarPlan) -> Manifest:
         "command": list(sidecar.command),
         "args": list(sidecar.args),
         "env": [{"name": key, "value": value} for key, value in sidecar.env.items()],
-        # It has no limits, because its peak usage is unknown, and the job would end if the sidecar exceeded a
-        # limit.
+        # The sidecar has no limits, because its peak usage is unknown.
+        # Exceeding a limit would interrupt the job.
         "resources": {"requests": {"cpu": sidecar.cpu, "memory": sidecar.memory}},
         "securityContext": {
             "runAsNonRoot": False,

@@ -29,7 +29,8 @@ def ray_cluster(team: TeamPods, cluster: RayClusterPlan) -> list[Manifest]:
                 "enableInTreeAutoscaling": False,
                 # With any other strategy, KubeRay does not replace pods when their template changes.
                 **({"upgradeStrategy": {"type": "Recreate"}} if cluster.recreates else {}),
-                # The head runs no tasks, because a task that uses up its memory would end the whole cluster.
+                # The head runs no tasks, because a task that uses up its memory would bring down the whole
+                # cluster.
                 "headGroupSpec": {"rayStartParams": {"num-cpus": "0"}, "template": head},
                 "workerGroupSpecs": [
                     {

@@ -57,7 +57,7 @@ def _job(team: TeamPods, job: TrainingJobPlan) -> list[Manifest]:
             "backoffLimit": job.retries * pods,
             "activeDeadlineSeconds": job.deadline_seconds,
             "podFailurePolicy": {"rules": failure_rules("Ignore", job.stop_on, job.interrupted_on)},
-            # The new pod waits until the old pod has ended, because both have the same DNS name.
+            # The new pod waits until the old pod has terminated, because both have the same DNS name.
             "podReplacementPolicy": "Failed",
             "template": template,
         },
