@@ -44,7 +44,7 @@ class GkeOutputs:
     cluster: pulumi.Output[str]
     """Full name of the cluster, projects/P/locations/L/clusters/C."""
     network: pulumi.Output[str]
-    """Id of the VPC of nodes and pods, projects/P/global/networks/N."""
+    """Id of the VPC that nodes and pods use, projects/P/global/networks/N."""
     node_service_account: pulumi.Output[str]
     """E-mail of the nodes' service account."""
     gpu_networks: tuple[tuple[pulumi.Output[str], pulumi.Output[str]], ...]

@@ -108,7 +108,7 @@ def immutable_config_map(
 ) -> tuple[str, KubernetesObject]:
     """Create an immutable ConfigMap. Return its name, which contains a hash of its content, and the resource.
 
-    `text` maps keys to texts, and `binary` maps keys to base64 data. Different content creates a different
+    `text` maps keys to strings, and `binary` maps keys to base64 data. Different content creates a different
     ConfigMap, so that pods restart and nobody can change data that a running pod reads.
     """
     name = f"{prefix}-{content_hash(dict(text or binary or {}))}"

@@ -46,7 +46,7 @@ def with_object_settings(
 def _with_template(
     manifest: Manifest, path: Sequence[str], objects: ObjectsPlan, secrets: Sequence[str]
 ) -> Manifest:
-    """Return a copy of a manifest whose pod template, at the given path, has the settings of the stack file."""
+    """Return a copy of a manifest with the stack file's settings in the pod template at the given path."""
     if path:
         first, *rest = path
         return {**manifest, first: _with_template(manifest[first], rest, objects, secrets)}

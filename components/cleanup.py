@@ -1,4 +1,4 @@
-"""`Cleanup`: a CronJob that reports unused objects in the namespaces of teams, and deletes them if configured."""
+"""`Cleanup`: a CronJob that reports unused objects in the teams' namespaces, and deletes them if configured."""
 
 from __future__ import annotations
 

@@ -165,5 +165,5 @@ class Environment(pulumi.ComponentResource):
         return module.create_identities(cluster, args.cluster.cloud, identities, opts)
 
     def _child(self, cluster: ReachedCluster, *after: pulumi.Resource) -> pulumi.ResourceOptions:
-        """Return the options of a component whose Kubernetes objects are in the cluster and wait for `after`."""
+        """Return the options for a component whose Kubernetes objects are in the cluster and wait for `after`."""
         return child_of_stack(self, providers=[cluster.provider], depends_on=list(after) or None)

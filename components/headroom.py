@@ -1,4 +1,4 @@
-"""`Headroom`: lowest-priority pods that keep GPUs of autoscaled pools free until pods of teams need them."""
+"""`Headroom`: lowest-priority pods that keep GPUs of autoscaled pools free until the teams' pods need them."""
 
 from __future__ import annotations
 

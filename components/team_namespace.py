@@ -491,7 +491,7 @@ class TeamNamespace(pulumi.ComponentResource):
             spec={
                 "replicas": workload.replicas,
                 "selector": {"matchLabels": {names.NAME_LABEL: workload.name}},
-                # The default of 600 s may end before a new node has pulled the image.
+                # The default of 600 s may expire before a new node has pulled the image.
                 "progressDeadlineSeconds": NODE_START_SECONDS,
                 "strategy": {
                     "type": "RollingUpdate",

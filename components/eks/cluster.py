@@ -29,7 +29,7 @@ _NODE_ACCESS_ENTRY = "EC2_LINUX"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Role:
-    """The IAM role of nodes."""
+    """The nodes' IAM role."""
 
     arn: pulumi.Output[str]
     name: pulumi.Output[str]

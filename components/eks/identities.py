@@ -18,7 +18,7 @@ from gpu_platform.planning.clouds.eks.identities import EksIdentities, TeamRole
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksTeamIdentitiesArgs:
-    """Planned roles, the plan of the cluster, and the cluster itself."""
+    """Planned roles, the cluster plan, and the cluster itself."""
 
     identities: EksIdentities
     plan: EksClusterPlan

@@ -1,4 +1,4 @@
-"""`KarpenterNodePool`: a pool whose nodes Karpenter creates for pending pods."""
+"""`KarpenterNodePool`: a pool in which Karpenter creates nodes for pending pods."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def plan_operator(kind: str, name: str, arguments: Mapping[str, Any]) -> Environ
 
 
 def plan_validation(kind: str, name: str, arguments: Mapping[str, Any]) -> EnvironmentPlan:
-    """Return the plan for the validation of pools. Raises BadArguments that lists every problem."""
+    """Return the plan for validating pools. Raises BadArguments that lists every problem."""
     source = f"{kind} {name}"
     _refuse_outputs(source, arguments, INPUTS)
     settings = {key: arguments[key] for key in ValidationSettings.__annotations__ if key in arguments}

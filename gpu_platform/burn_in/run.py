@@ -207,7 +207,7 @@ class _Runner:
                 setattr(record, part, found if part == "alone" else {**found, "nodes": list(job.nodes)})
 
     def _result(self, job: _Running) -> Result | None:
-        """Return the result of a Job that has ended or cannot run, or None for any other Job."""
+        """Return the result of a Job that has finished or cannot run, or None for any other Job."""
         live = self._client.get("batch/v1", "Job", job.name, self._plan.namespace)
         if live is None:
             return {"not_run": "the Job was deleted"}

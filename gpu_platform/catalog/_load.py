@@ -138,7 +138,7 @@ class Catalog:
         return self.gcp_families[family_of(machine)]
 
     def nvlink_domain(self, machine: MachineType) -> NvlinkDomain | None:
-        """Return the NVLink domain of nodes of a machine type, or None if NVLink does not connect nodes."""
+        """Return the NVLink domain for nodes of a machine type, or None if NVLink does not connect nodes."""
         match machine.vendor:
             case "aws":
                 return self.aws_family(machine).nvlink_domain

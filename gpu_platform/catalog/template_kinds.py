@@ -165,7 +165,8 @@ TEMPLATE_KINDS: Final = (
 TRAIN_JOBS: Final = ("trainer.kubeflow.org", "trainjobs")
 """API group and resource of TrainJobs. The pods of a TrainJob use the template of its runtime, with patches."""
 QUEUED_KINDS: Final = tuple(kind for kind in TEMPLATE_KINDS if kind.queued)
-"""Kinds whose templates Kueue reads. Kueue queues the pods of other kinds one by one. A TrainJob has no template.
+"""Kinds with templates that Kueue reads. Kueue queues the pods of other kinds one by one. A TrainJob has no
+template.
 """
 
 

@@ -257,9 +257,9 @@ def _ask_for(resource: str, most: int) -> str:
 
 
 def _free_text(pool: GuidePool, units: Mapping[str, int] | None) -> str:
-    """Return the free units of a pool as text. `units` is None if no node is ready.
+    """Return a pool's free resources as text. `units` is None if no node is ready.
 
-    An empty mapping means that the ready nodes have no units to count.
+    An empty mapping means that the ready nodes have no resources to count.
     """
     if units is None:
         return "no node is ready"

@@ -55,10 +55,11 @@ def why_no_node_takes_pods(
 
 
 def why_no_node_fits(workload: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]], pools: Iterable[str]) -> str:
-    """Return why no node fits a pod of a Kueue Workload, or an empty string if a node fits or may still be added.
+    """Return why no node can run a pod of a Kueue Workload. Return an empty string if a node can run the pod, or
+    may still be added for it.
 
-    `nodes` are the nodes of all pools. `pools` are the names of the pools that the queue has flavors for. A pool
-    without nodes may scale up, and nothing is known about its future nodes.
+    `nodes` are the nodes of all pools. `pools` are the names of the pools that the queue has flavors for. A
+    pool without nodes may scale up, and nothing is known about its future nodes.
     """
     with_nodes = {_labels(node).get(names.POOL_LABEL, "") for node in nodes}
     for pods in items_at(workload, "spec", "podSets"):

@@ -60,7 +60,7 @@ def why_it_waits(
     queue: Mapping[str, Any] | None = None,
     nodes: Sequence[Mapping[str, Any]] = (),
 ) -> str:
-    """Return why a workload waits for quota. If the workload was stopped before, also return why.
+    """Return why a workload waits for quota. If the workload was evicted before, also return why.
 
     `pools` contains the pool of each flavor. `queue` is the team's ClusterQueue. `nodes` are the nodes of all
     pools.

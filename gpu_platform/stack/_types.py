@@ -243,7 +243,7 @@ def _memory(value: str) -> str:
 
 
 def separate_words(command: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a command whose first entry is only the program. Raises PydanticCustomError for a shell command."""
+    """Return a command if its first entry is only the program. Raises PydanticCustomError for a shell command."""
     if command and len(words := command[0].split()) > 1:
         written = json.dumps([*words, *command[1:]])
         raise wrong(

@@ -101,7 +101,7 @@ class Bootstrap(SpecModel):
     ] = Field(default=(), max_length=50, examples=[["update-ca-trust"]])
     """Lines of a bash script for the image family al2023 on EKS. The script runs as root at the first boot, before
     the kubelet starts. It stops at the first line that fails. The node still joins the cluster, unless that line
-    ends in `|| poweroff`. Do not include secrets: everybody who can read the launch template can read the
+    ends in `|| poweroff`. Do not include secrets, because everybody who can read the launch template can read the
     commands.
     """
     settings: Annotated[

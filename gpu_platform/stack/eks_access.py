@@ -79,7 +79,7 @@ class Login(SpecModel):
 
 
 class Oidc(SpecModel):
-    """An OpenID Connect provider whose tokens an EKS cluster accepts. EKS allows one provider per cluster."""
+    """An OpenID Connect provider. The EKS cluster accepts its tokens. EKS allows one provider per cluster."""
 
     issuer: str = Field(pattern=r"^https://[^\s?]+$", examples=["https://login.example.com"])
     """URL of the issuer. EKS must be able to reach it over the internet."""

@@ -241,10 +241,10 @@ def _plan_team(spec: TeamStack, stack: str, source: str, folder: Path) -> Plan:
 
 
 def environment_of(loaded: LoadedStack, because: str, command: str) -> EnvironmentPlan:
-    """Return the plan of an environment. Raises BadInput if the stack is a team's stack.
+    """Return the plan for an environment. Raises BadInput if the stack is a team's stack.
 
-    `because` is the reason, which follows "a stack of kind environment" in the error. `command` is the command to
-    run on the environment, with `{}` as the placeholder for the name of the environment's stack.
+    `because` is the reason, which follows "a stack of kind environment" in the error. `command` is the command
+    to run on the environment, with `{}` as the placeholder for the name of the environment's stack.
     """
     if loaded.plan.kind == "environment":
         return loaded.plan

@@ -198,7 +198,7 @@ class Upgrade(SpecModel):
 
 
 class Karpenter(SpecModel):
-    """Settings of an EKS pool whose nodes Karpenter creates for pending pods and removes when they are unused."""
+    """Settings of an EKS pool in which Karpenter creates nodes for pending pods and removes unused nodes."""
 
     alternatives: Annotated[tuple[str, ...], SetsProperties(karpenter=("requirements",))] = ()
     """Former name of `capacity.alternatives`. The new field also exists for managed node groups. Set only one of

@@ -109,8 +109,8 @@ class Validation(SpecModel):
     """When GPU nodes have a taint that keeps teams' pods off. With `startup`, new nodes have the taint until they
     pass validation, including nodes that an autoscaler adds. With `always`, nodes also have a taint later while a
     check fails. `gate_nodes` of a pool overrides this field. If neither field is set, `startup` applies to pools
-    whose GPUs the MIG manager partitions, because a new node offers whole GPUs before it is partitioned. `never`
-    applies to other pools.
+    in which the MIG manager partitions GPUs, because a new node offers whole GPUs before it is partitioned.
+    `never` applies to other pools.
     """
     node_readiness: bool = False
     """With `gate_nodes`, let Kubernetes' Node Readiness Controller remove the taint of new nodes, instead of the

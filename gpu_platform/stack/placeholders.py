@@ -40,7 +40,8 @@ _TEAM: Mapping[str, Any] = {
 }
 _ENTRIES: Mapping[str, Mapping[str, Any]] = {"pools": _POOL, "teams": _TEAM}
 _TOP: Mapping[str, Any] = {"kind": "environment", "cluster": {"provider": "sandbox"}}
-# Pool fields that the checks of teams depend on. `_PARTS` below contains the other parts of the file.
+# Pool fields that the team checks depend on.
+# `_PARTS` below contains the other parts of the file.
 _POOL_FIELDS = {"name", "machine_type", "count", "sharing", "nodes", "per_node"}
 _PARTS = {"sharing", "device_classes", "storage", "overcommit", "queueing", "cluster", "operator", "addons"}
 # Places of references to a name, by the place that defines the name.
@@ -61,11 +62,11 @@ _ROUNDS = 12  # each round replaces at least one more part, and no value is nest
 
 @dataclass(frozen=True, slots=True)
 class CompletedStack:
-    """A stack with placeholders. `pools_are_real` is true if the checks of teams depend on no placeholder.
+    """A stack with placeholders. `pools_are_real` is true if the team checks depend on no placeholder.
 
-    `document` is the platform object that `stack` was validated from. `found` contains problems that only appear
-    once other problems are solved, such as the problems of a mapping whose `provider` was misspelt. `renamed` maps
-    corrected paths to the paths with the misspelt keys.
+    `document` is the platform object that `stack` was validated from. `found` contains problems that only
+    appear once other problems are solved, such as the problems of a mapping whose `provider` was misspelt.
+    `renamed` maps corrected paths to the paths with the misspelt keys.
     """
 
     stack: Environment | TeamStack

@@ -96,8 +96,8 @@ TeamStacks = Annotated[tuple[DnsLabel, ...], Field(max_length=200)]
 
 
 class BucketStorage(SpecModel):
-    """An existing S3 or Cloud Storage bucket that the pods of teams use as a directory. Each team has a claim with
-    the name of this entry.
+    """An existing S3 or Cloud Storage bucket that teams' pods use as a directory. Each team has a claim with the
+    name of this entry.
     """
 
     type: Literal["bucket"]
@@ -117,7 +117,7 @@ class BucketStorage(SpecModel):
     """
     purpose: Literal["datasets", "checkpoints"] = "datasets"
     """Content of the bucket. It decides how the bucket is mounted. `datasets` are files that do not change and are
-    cached on the nodes. `checkpoints` are files that jobs write; they are not cached.
+    cached on the nodes. `checkpoints` are files that jobs write and that are not cached.
     """
     read_only: bool | None = None
     """Whether pods can only read. The default is `true` for datasets and `false` for checkpoints."""

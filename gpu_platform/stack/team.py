@@ -226,7 +226,7 @@ class Team(SpecModel):
     """Pod Security level that the namespace enforces. With `restricted`, pods run as a user other than root, with
     a seccomp profile and without capabilities. With `baseline`, pods may run as root, but may not be privileged or
     use host paths or namespaces of the node. `workloads` have the settings that the level requires, except the
-    user: an image that runs as root needs `run_as_user`.
+    user. An image that runs as root needs `run_as_user`.
     """
     claims: Annotated[tuple[Claim, ...], Field(max_length=200)] = ()
     """With DRA, ResourceClaimTemplates in the team's namespace."""

@@ -1,6 +1,6 @@
 """Manifests of a training job: a TrainJob of Kubeflow Trainer, a JobSet, or an indexed Job.
 
-All pods have torchrun's variables: torchrun reads PET_<OPTION> for each of its options (PyTorch docs, torchrun;
+All pods have torchrun's variables. torchrun reads PET_<OPTION> for each of its options (PyTorch docs, torchrun;
 torch distributed/argparse_util.py). In an indexed Job and a JobSet, the pods meet at the first pod through c10d.
 In a TrainJob, the controller sets the variables.
 
