@@ -76,7 +76,7 @@ def child_of_stack(
     """
     return pulumi.ResourceOptions(
         parent=component,
-        protect=False,  # parts of a protected stack may be removed, while `__main__.py` protects the whole stack
+        protect=False,  # `__main__.py` protects the whole stack, and parts of the stack may be removed
         aliases=[pulumi.Alias(parent=pulumi.ROOT_STACK_RESOURCE)],
         providers=list(providers) if providers is not None else None,
         depends_on=list(depends_on) if depends_on is not None else None,

@@ -145,7 +145,8 @@ class EksVpc(pulumi.ComponentResource):
                 tags={"Name": name, PUBLIC_SUBNET_TAG: "1"},
                 opts=self._child,
             )
-            # NAT gateways need this route. Without the dependency, `destroy` deletes it while nodes drain.
+            # NAT gateways need this route.
+            # Without the dependency, `destroy` would delete the route while nodes are draining.
             self.routes.append(
                 aws.ec2.RouteTableAssociation(
                     name, subnet_id=subnets[zone.zone].id, route_table_id=table.id, opts=self._child

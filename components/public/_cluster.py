@@ -147,7 +147,7 @@ def _create_eks_pool(
     cluster: Mapping[str, Any],
     opts: pulumi.ResourceOptions,
 ) -> pulumi.Output[str]:
-    components_of(plan.kind)  # first, so that the error for a missing SDK names the extra
+    components_of(plan.kind)  # imports the SDK first, so that the error for a missing SDK names the extra
     import pulumi_aws as aws
 
     from components.eks.karpenter_node_pool import KarpenterNodePool, KarpenterNodePoolArgs
@@ -196,7 +196,7 @@ def _create_gke_pool(
     cluster: Mapping[str, Any],
     opts: pulumi.ResourceOptions,
 ) -> pulumi.Output[str]:
-    components_of(plan.kind)  # first, so that the error for a missing SDK names the extra
+    components_of(plan.kind)  # imports the SDK first, so that the error for a missing SDK names the extra
     import pulumi_gcp as gcp
 
     from components.gke.node_pool import GkeNodePool, GkeNodePoolArgs

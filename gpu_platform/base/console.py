@@ -6,7 +6,7 @@ import os
 
 from rich.console import Console
 
-_WIDTH_WITHOUT_TERMINAL = 160  # columns, for logs and pipes
+_WIDTH_WITHOUT_TERMINAL = 160  # width in columns, for logs and pipes
 
 
 def console(*, stderr: bool = False) -> Console:

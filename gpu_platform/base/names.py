@@ -71,7 +71,7 @@ TOPOLOGY_ANNOTATIONS: Final = {
 }
 
 NAME_LABEL: Final = "app.kubernetes.io/name"
-VERSION_LABEL: Final = "app.kubernetes.io/version"  # release of the operator, on the ClusterPolicy
+VERSION_LABEL: Final = "app.kubernetes.io/version"  # label of the ClusterPolicy with the operator's release
 FIELD_MANAGER: Final = "gpu-platform"
 
 VALIDATION_NAMESPACE: Final = "gpu-platform-validation"
@@ -83,14 +83,14 @@ VALIDATED_CONDITION: Final = "GpuPlatformValidated"  # condition of nodes that a
 STARTUP_TAINT_KEY: Final = "startup-taint.cluster-autoscaler.kubernetes.io/gpu-unvalidated"  # on unvalidated nodes
 # The CRD NodeReadinessRule requires this prefix.
 READINESS_TAINT_KEY: Final = (
-    "readiness.k8s.io/gpu-platform-validated"  # instead of STARTUP_TAINT_KEY, with the Node Readiness Controller
+    "readiness.k8s.io/gpu-platform-validated"  # startup taint with the Node Readiness Controller
 )
-FAILED_TAINT_KEY: Final = "status-taint.cluster-autoscaler.kubernetes.io/gpu-failed"  # on a node whose checks fail
+FAILED_TAINT_KEY: Final = "status-taint.cluster-autoscaler.kubernetes.io/gpu-failed"  # taint of failing nodes
 CORDON_ANNOTATION: Final = "gpu-platform.dev/cordoned"  # time when the node agent cordoned the node
 RESETS_ANNOTATION: Final = "gpu-platform.dev/gpu-resets"  # times when the node agent detected GPU resets
-VALIDATION_REPORT_LABEL: Final = "gpu-platform.dev/validation-report"  # on the agent's report ConfigMaps
+VALIDATION_REPORT_LABEL: Final = "gpu-platform.dev/validation-report"  # label of the agent's report ConfigMaps
 BURN_IN_NAMESPACE: Final = "gpu-platform-burn-in"
-BURN_IN_LABEL: Final = "gpu-platform.dev/burn-in"  # on pods, objects and results of active checks
+BURN_IN_LABEL: Final = "gpu-platform.dev/burn-in"  # label of pods, objects and results of active checks
 OPERATOR_NAMESPACE: Final = "gpu-operator"
 CLUSTER_POLICY: Final = "cluster-policy"  # name of the only ClusterPolicy object; the Helm chart creates it
 
@@ -105,7 +105,7 @@ SANDBOX_TOPOLOGY_SCOPE_ANNOTATION: Final = (
 )
 SANDBOX_OPERANDS_ANNOTATION: Final = "sandbox.gpu-platform.dev/operands"  # release of a node's simulated operands
 SANDBOX_STARTING_TAINT: Final = "sandbox.gpu-platform.dev/starting"  # taint of new Karpenter nodes
-SANDBOX_FAULTS_CONFIG_MAP: Final = "gpu-faults"  # in SANDBOX_NAMESPACE, with a JSON list for each node name
+SANDBOX_FAULTS_CONFIG_MAP: Final = "gpu-faults"  # in SANDBOX_NAMESPACE, with each node's faults as a JSON list
 SANDBOX_NAMESPACE: Final = "sandbox-system"
 # How long the containers of a pod run, and how the first container terminates.
 # The simulator reads these annotations.
@@ -168,7 +168,7 @@ DRIVER_DOMAINS: Final = (*RESERVED_DOMAINS, "k8s.aws", "google.com")  # domains 
 NVLINK_CHANNEL_CLASS: Final = "compute-domain-default-channel.nvidia.com"  # class for pods in a ComputeDomain
 DEVICE_QUOTA_SUFFIX: Final = ".deviceclass.resource.k8s.io/devices"
 ADMIN_ACCESS_LABEL: Final = (
-    "resource.kubernetes.io/admin-access"  # on namespaces whose claims may have admin access
+    "resource.kubernetes.io/admin-access"  # label of namespaces in which claims may have admin access
 )
 
 # -- GKE --------------------------------------------------------------------------------------------------

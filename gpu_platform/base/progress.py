@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _LINE_SHARE: Final = 0.1  # share of the work after which a plain line is printed
-_LINE_SECONDS: Final = 30.0  # a plain line is also printed at the first progress after this time
+_LINE_SECONDS: Final = 30.0  # seconds after which the next progress prints a plain line
 
 
 class Progress:

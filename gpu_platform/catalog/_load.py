@@ -70,7 +70,7 @@ class Catalog:
     machine_types: Mapping[str, MachineType]
     operator_releases: Mapping[str, OperatorRelease]
     exporter_metrics: Mapping[str, ExporterMetric]
-    xid_classes: Mapping[str, XidClass]  # the most severe class first
+    xid_classes: Mapping[str, XidClass]  # sorted by severity, the most severe class first
     xid_texts: Mapping[str, XidText]
     images: Mapping[str, ContainerImage]
     aws_families: Mapping[str, AwsFamily]

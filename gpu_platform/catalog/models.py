@@ -349,7 +349,7 @@ class LaterDriver(Fact):
 
 
 class NodeImage(Fact):
-    """A family of node images of a cloud, and the parts of NVIDIA's stack that it includes."""
+    """A cloud's family of node images, and the NVIDIA software that these images include."""
 
     family: Literal["al2023", "bottlerocket", "cos", "ubuntu"]
     vendor: CloudVendor

@@ -33,7 +33,7 @@ _MIG_LAYOUT = re.compile(r"all-(balanced|[1-9]g\.\d+gb([+.-][a-z]+)*)")
 _VERSION = re.compile(r"v\d+\.\d+\.\d+")
 _YEAR = 8760 * 3600
 # The limit exceeds the CPUs of 200 pools with 1,000 nodes.
-# Larger numbers are mistakes and make sums useless.
+# Larger numbers are mistakes and would make sums meaningless.
 _MAX_CPUS = 100_000_000
 _MAX_MEMORY = 2**60
 _MIN_MEMORY = 2**20

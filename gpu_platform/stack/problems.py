@@ -236,7 +236,7 @@ def meant_option(value: object, options: Sequence[str]) -> str:
     word = str(value).casefold()
     meant = [option for option in options if word in _OTHER_NAMES.get(option, ())]
     several = [option for option in options if word in option.split("-")]
-    if len(several) > 1 and word not in options:  # for example lustre, which exists on both clouds
+    if len(several) > 1 and word not in options:  # such as lustre, which exists on both clouds
         return f"write {' or '.join(several)}"
     return f"did you mean {meant[0]!r}?" if meant else did_you_mean(word, options)
 

@@ -13,8 +13,8 @@ Ports = Annotated[tuple[Annotated[int, Field(ge=1, le=65535)], ...], Field(min_l
 
 
 class Destination(SpecModel):
-    """Destination outside the namespace that pods of the team may reach over TCP: a network, or hosts that are
-    given by name.
+    """Destination outside the namespace that the team's pods may reach over TCP: a network, or hosts given by
+    name.
     """
 
     cidr: Cidr | None = None

@@ -194,7 +194,7 @@ class TeamPods:
         ]
 
     def service(self, name: str, selector: Mapping[str, str], port: int, *, headless: bool = False) -> Manifest:
-        """Return a Service. With a `headless` Service, pods find each other before they are ready."""
+        """Return a Service. With a `headless` Service, pods can find each other before they are ready."""
         spec: Manifest = {"selector": dict(selector), "ports": [{"name": "main", "port": port}]}
         if headless:
             spec = {"clusterIP": "None", "publishNotReadyAddresses": True, **spec}
