@@ -19,7 +19,7 @@ _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 # If a default cannot be added, the object is still admitted. Rules and quotas check it without the default.
 _DEFAULTS_FAILURE_POLICY = "Ignore"
 # Webhooks run after the policy.
-# A second run of the policy would replace the fields that webhooks have set.
+# If the policy ran again, it would replace the fields that webhooks have set.
 _REINVOCATION_POLICY = "Never"
 
 

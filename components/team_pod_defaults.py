@@ -14,7 +14,7 @@ from gpu_platform.planning.teams.admission_defaults import PodDefaults
 from gpu_platform.planning.teams.admission_mutations import mutations, variables
 from gpu_platform.planning.teams.cel import asks_for_gpus
 
-# Pods with more containers receive no defaults.
+# Pods with more containers than this receive no defaults.
 _MOST_CONTAINERS = 100
 
 

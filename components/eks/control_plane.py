@@ -21,7 +21,7 @@ _API_PORT = 443
 # The cluster may encrypt its Secrets with the KMS key, but not manage the key.
 _KEY_ACTIONS = ["kms:Encrypt", "kms:Decrypt", "kms:DescribeKey", "kms:CreateGrant", "kms:ListGrants"]
 # Use only access entries.
-# A typo in the aws-auth ConfigMap locks everybody out, and IAM does not log changes to it.
+# A typo in the aws-auth ConfigMap can lock everybody out, and IAM does not log changes to it.
 _AUTHENTICATION_MODE = "API"
 # Nodes and pods reach the API server within the VPC, even if it has a public endpoint.
 _PRIVATE_ENDPOINT = True

@@ -10,7 +10,7 @@ from gpu_platform.planning.clouds.eks.launch_plan import BlockDevice
 
 # EC2 creates these resources together with an instance, but bills or lists them separately.
 _TAGGED = ("instance", "volume", "network-interface")
-# Encrypt volumes at rest, with the account's default key unless the stack has a key.
+# Encrypt volumes at rest, with the account's default key unless the stack file names a key.
 _ENCRYPTED = "true"
 # Require IMDSv2, because with IMDSv1 a pod that forwards requests could disclose the node's credentials.
 _METADATA_TOKENS = "required"

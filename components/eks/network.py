@@ -18,7 +18,8 @@ from gpu_platform.planning.clouds.eks.vpc import check_control_plane_zones
 
 PUBLIC_SUBNET_TAG = "kubernetes.io/role/elb"
 _EVERYWHERE = "0.0.0.0/0"
-# Nodes are in private subnets. NAT gateways and load balancers in public subnets have their own addresses.
+# Nodes are in private subnets and need no public addresses.
+# NAT gateways and load balancers have their own addresses.
 _PUBLIC_ADDRESSES = False
 
 

@@ -334,7 +334,7 @@ class GkeCluster(pulumi.ComponentResource):
                     enabled=_BUCKET_DRIVER
                 ),
                 # Set this only if a storage class needs the driver.
-                # Otherwise, keep the setting of the cluster's owner.
+                # Otherwise, keep the setting that the cluster's owner has chosen.
                 gcp_filestore_csi_driver_config=(
                     container.ClusterAddonsConfigGcpFilestoreCsiDriverConfigArgs(enabled=True)
                     if create.nfs_driver

@@ -32,7 +32,7 @@ _FORMATS: Final = (
 _SUMMABLE: Final = ("int", "uint", "double", "duration")
 _COMPARABLE: Final = (*_SUMMABLE, "bool", "timestamp", "string", "bytes")
 
-# Each entry has the name, the result type and the argument types.
+# Each entry contains the name, result type and argument types of a function.
 GLOBAL: Final = (
     ("cidr", _CIDR, "string"),
     ("format.named", f"optional_type<{_FORMAT}>", "string"),
@@ -53,7 +53,7 @@ GLOBAL: Final = (
     ("url", _URL, "string"),
     *((f"format.{name}", _FORMAT) for name in _FORMATS),
 )
-# Each entry has the name, the result type, the receiver type and the argument types.
+# Each entry contains the name, result type, receiver type and argument types of a member function.
 MEMBER: Final = (
     ("add", QUANTITY, QUANTITY, QUANTITY),
     ("add", QUANTITY, QUANTITY, "int"),

@@ -44,7 +44,7 @@ _TOP: Mapping[str, Any] = {"kind": "environment", "cluster": {"provider": "sandb
 # `_PARTS` below contains the other parts of the file.
 _POOL_FIELDS = {"name", "machine_type", "count", "sharing", "nodes", "per_node"}
 _PARTS = {"sharing", "device_classes", "storage", "overcommit", "queueing", "cluster", "operator", "addons"}
-# Places of references to a name, by the place that defines the name.
+# For each place that defines a name, the places that refer to the name.
 # If a definition is replaced, a problem with a reference may be only a consequence of the replacement.
 _REFERENCES: Mapping[str, str] = {
     r"priorities": r"teams\[\d+\]\.priority",
