@@ -64,7 +64,7 @@ class Monitoring(pulumi.ComponentResource):
     def _create_for_operator(
         self, name: str, kind: str, object_name: str, args: MonitoringPlan, spec: Mapping[str, Any]
     ) -> None:
-        """Create an object of the Prometheus operator, with the labels that the operator selects."""
+        """Create a Prometheus operator object with the labels that the operator selects."""
         KubernetesObject(
             name,
             f"monitoring.coreos.com/v1/{kind}",

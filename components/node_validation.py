@@ -188,7 +188,7 @@ class NodeValidation(pulumi.ComponentResource):
         return {"kind": "ServiceAccount", "name": _ACCOUNT, "namespace": self._validation.namespace}
 
     def _create_monitor(self, metrics: AgentMetricsPlan) -> None:
-        """Create the object that configures the scraping of the agents' metrics and adds the pool as a label."""
+        """Create a monitor that scrapes the agents' metrics and adds the pool as a label."""
         if metrics.pod_monitor:
             pool = "__meta_kubernetes_pod_label_" + re.sub("[^a-zA-Z0-9]", "_", names.POOL_LABEL)
             KubernetesObject(

@@ -76,7 +76,7 @@ class KarpenterController(pulumi.ComponentResource):
         self.register_outputs({"release": self.release, "queue_url": self.queue_url, "role_arn": self.role_arn})
 
     def _create_rules(self, queue: aws.sqs.Queue) -> list[pulumi.Resource]:
-        """Send EC2 events to the queue, and allow nobody else to write to it."""
+        """Create rules that send EC2 events to the queue, and allow no other sender to write to it."""
         created: list[pulumi.Resource] = []
         arns: list[pulumi.Output[str]] = []
         for event, pattern in self._plan.events.items():

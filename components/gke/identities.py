@@ -67,7 +67,6 @@ class GkeTeamIdentities(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _principal(self, number: pulumi.Output[str], namespace: str, service_account: str) -> pulumi.Output[str]:
-        """Return the IAM principal of a service account in a namespace."""
         pool = f"locations/global/workloadIdentityPools/{self._project}.svc.id.goog"
         subject = f"ns/{namespace}/sa/{service_account}"
         return pulumi.Output.concat(

@@ -86,7 +86,6 @@ def _kept(example: ExamplePlan) -> str:
 
 
 def _program(team: TeamPods, kind: ExampleKind, script: str) -> Manifest:
-    """Return the ConfigMap with the program of an example."""
     text = files("gpu_platform.guide").joinpath("scripts", script).read_text()
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": team.metadata(kind), "data": {script: text}}
 
