@@ -160,7 +160,7 @@ def test_a_job_that_cannot_reclaim_gpus_because_of_cpu_is_explained(vision: Team
     admin = KubernetesClient(search.kubeconfig)
     (waiting,) = read_live_guide(admin, "search").waiting
     assert waiting.why.startswith("needs 2 more nvidia.com/gpu of pool train, which is in use; the team's own ")
-    assert "because the workload would borrow cpu of pool train: request at most 48.14 cpu" in waiting.why
+    assert "because the workload would have to borrow cpu of pool train: request at most 48.14 cpu" in waiting.why
 
 
 def test_a_queued_pod_with_all_gpus_of_a_node_fits_and_runs(queues: Platform, vision: Team) -> None:
