@@ -246,8 +246,9 @@ def requesting(cpu: str, gpus: str) -> dict[str, Any]:
 def test_gpus_not_reclaimed_because_of_cpu_are_explained() -> None:
     why = why_it_waits(requesting("48500m", "4"), POOLS, own_queue("95", "47"))
     assert why == (
-        "needs 2 more nvidia.com/gpu of pool train, which is in use; the team's own nvidia.com/gpu is not "
-        "reclaimed from others, because the workload would have to borrow cpu of pool train: request at most 48 cpu"
+        "needs 2 more nvidia.com/gpu of pool train, which is in use; the team's own nvidia.com/gpu "
+        "is not reclaimed from others, because the workload would have to borrow cpu of pool train: "
+        "request at most 48 cpu"
     )
 
 
