@@ -255,7 +255,7 @@ def parse_effects(text: str) -> frozenset[str]:
                     "--fail-on",
                     repr(text) if not unknown else ", ".join(unknown),
                     "a comma-separated list of " + ", ".join(known),
-                    "write for example --fail-on deletes-data,replaces",
+                    "for example, write --fail-on deletes-data,replaces",
                 )
             ],
         )

@@ -31,7 +31,7 @@ def parse_timeout(text: str | None) -> int | None:
         seconds = 0
     if seconds > 0:
         return seconds
-    fix = f"write {text}s, {text}m or {text}h" if text.isdecimal() and int(text) else "write for example 45m"
+    fix = f"write {text}s, {text}m or {text}h" if text.isdecimal() and int(text) else "for example, write 45m"
     problem = Problem("--timeout", repr(text), "a duration of at least 1s, such as 90s, 45m or 1h30m", fix)
     raise BadInput("--timeout", [problem])
 

@@ -106,7 +106,7 @@ def _check_json(fault: str) -> None:
     except ValueError:
         named = suggestion(did_you_mean(fault.split()[0] if fault.split() else "", FAULT_KINDS)) or "gpu-missing"
         allowed = "a fault as JSON, in single quotes because of the shell"
-        fix = f"""write for example '{{"kind": "{named}", "index": 0}}'"""
+        fix = f"""for example, write '{{"kind": "{named}", "index": 0}}'"""
         raise BadInput("sandbox fault", [Problem("FAULT", repr(fault), allowed, fix)]) from None
 
 

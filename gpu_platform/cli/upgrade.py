@@ -108,7 +108,7 @@ def _day(text: str | None) -> datetime.date:
     try:
         return datetime.date.fromisoformat(text)
     except ValueError:
-        problem = Problem("--today", repr(text), "a date: YYYY-MM-DD", "write for example --today 2026-12-02")
+        problem = Problem("--today", repr(text), "a date: YYYY-MM-DD", "for example, write --today 2026-12-02")
         raise BadInput("upgrade", [problem]) from None
 
 

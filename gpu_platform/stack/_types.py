@@ -148,9 +148,11 @@ def _duration(value: str) -> str:
         seconds = 0
     if seconds <= 0:
         days = re.fullmatch(r"(\d{1,3})d", value)
-        raise wrong(_DURATION, f"write {int(days[1]) * 24}h" if days and int(days[1]) else "write for example 15m")
+        raise wrong(
+            _DURATION, f"write {int(days[1]) * 24}h" if days and int(days[1]) else "for example, write 15m"
+        )
     if seconds > _YEAR:
-        raise wrong("a duration of at most a year (8760h)", "write for example 24h")
+        raise wrong("a duration of at most a year (8760h)", "for example, write 24h")
     return value
 
 
@@ -205,7 +207,7 @@ def _quantity(value: Any, example: str) -> Any:  # noqa: ANN401 - YAML gives a n
         without = re.sub(r"(?i)\s|b$", "", str(value))
         meant = next((one for one in (without, without.replace("K", "k")) if _is_quantity(one)), None)
         if meant is None or meant == value:
-            raise wrong("a Kubernetes quantity", f"write for example {example}") from None
+            raise wrong("a Kubernetes quantity", f"for example, write {example}") from None
         raise wrong(
             "a Kubernetes quantity, whose units are k, M, G, T, Ki, Mi, Gi, Ti", f"write {meant}"
         ) from None
@@ -226,18 +228,18 @@ def _is_quantity(text: str) -> bool:
 
 def _cpu(value: str) -> str:
     if parse_quantity(value) > _MAX_CPUS:
-        raise wrong(f"at most {_MAX_CPUS:,} CPUs", "write for example 200, or 500m for half a CPU")
+        raise wrong(f"at most {_MAX_CPUS:,} CPUs", "for example, write 200, or 500m for half a CPU")
     return value
 
 
 def _memory(value: str) -> str:
     size = parse_quantity(value)
     if size > _MAX_MEMORY:
-        raise wrong("at most 1Ei", "write for example 2Ti")
+        raise wrong("at most 1Ei", "for example, write 2Ti")
     if 0 < size < _MIN_MEMORY:
         raise wrong(
             f"an amount of memory with a unit, at least 1Mi; without a unit it is {counted(int(size), 'byte')}",
-            f"write {value}Gi" if value.isdigit() else "write for example 4Gi",
+            f"write {value}Gi" if value.isdigit() else "for example, write 4Gi",
         )
     return value
 
@@ -258,7 +260,7 @@ _GPU_MEMORY: Final = "an amount of memory above zero, with a unit"
 def _has_memory_unit(value: object) -> object:
     if type(value) in (int, float) or (isinstance(value, str) and re.fullmatch(r"\d+(\.\d+)?", value)):
         positive = float(cast("str | float", value)) > 0
-        raise wrong(_GPU_MEMORY, f"write {value}Gi" if positive else "write for example 10Gi")
+        raise wrong(_GPU_MEMORY, f"write {value}Gi" if positive else "for example, write 10Gi")
     return value
 
 
@@ -268,7 +270,7 @@ def _gpu_memory(value: str) -> str:
             return value
     except ValueError:
         pass
-    raise wrong(_GPU_MEMORY, "write for example 10Gi")
+    raise wrong(_GPU_MEMORY, "for example, write 10Gi")
 
 
 def _mig_profile(value: str) -> str:
@@ -285,14 +287,14 @@ def _mig_layout(value: str) -> str:
         raise wrong(
             "the count of each profile such as {1g.10gb: 7}, or all-balanced, or all-<profile> such as "
             "all-1g.10gb",
-            "write mode: none for whole GPUs" if value == "all-disabled" else "write for example all-balanced",
+            "write mode: none for whole GPUs" if value == "all-disabled" else "for example, write all-balanced",
         )
     return value
 
 
 def _release(value: str) -> str:
     if not _VERSION.fullmatch(value):
-        fix = f"did you mean 'v{value}'?" if _VERSION.fullmatch(f"v{value}") else "write for example v26.7.0"
+        fix = f"did you mean 'v{value}'?" if _VERSION.fullmatch(f"v{value}") else "for example, write v26.7.0"
         raise wrong("a GPU Operator release such as v26.7.0", fix)
     return value
 
@@ -366,7 +368,7 @@ def _host_name(value: str) -> str:
 
 def _zone(value: str) -> str:
     if not is_zone(value):
-        raise wrong("a zone, not a region", f"write for example {zone_examples(value)}")
+        raise wrong("a zone, not a region", f"for example, write {zone_examples(value)}")
     return value
 
 
@@ -378,7 +380,7 @@ def _cidr(value: str) -> str:
     try:
         meant = f"write {ipaddress.IPv4Network(value, strict=False)}"
     except ValueError:
-        meant = "write for example 10.0.0.0/16"
+        meant = "for example, write 10.0.0.0/16"
     raise wrong("an IPv4 CIDR block without host bits", meant)
 
 

@@ -15,7 +15,7 @@ _LEAST_SECONDS, _MOST_SECONDS = 15 * 60, 24 * 3600
 
 def _window_length(value: str) -> str:
     if not _LEAST_SECONDS <= parse_duration(value) <= _MOST_SECONDS:
-        raise wrong("15m to 24h", "write for example 4h; for a longer window, list several days")
+        raise wrong("15m to 24h", "for example, write 4h; for a longer window, list several days")
     return value
 
 

@@ -18,7 +18,7 @@ _CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
 
 def _clock(value: str) -> str:
     if not _CLOCK.fullmatch(value):
-        raise wrong("a time of day from 00:00 to 23:59", "write for example 22:00")
+        raise wrong("a time of day from 00:00 to 23:59", "for example, write 22:00")
     return value
 
 

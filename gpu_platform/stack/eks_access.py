@@ -25,7 +25,7 @@ def _principal(value: str) -> str:
         raise wrong(
             "the ARN of a single IAM role or user, without wildcards, because an access entry is for one "
             "principal",
-            "write for example arn:aws:iam::123456789012:role/admin",
+            "for example, write arn:aws:iam::123456789012:role/admin",
         )
     return value
 
@@ -34,7 +34,7 @@ def _group(value: str) -> str:
     if value.startswith(_OF_KUBERNETES):
         raise wrong(
             "a group that does not start with system:, which Kubernetes reserves and EKS refuses",
-            "write for example speech-members; cluster admins belong in create.admins",
+            "for example, write speech-members; cluster admins belong in create.admins",
         )
     return value
 
@@ -43,14 +43,14 @@ def _username(value: str) -> str:
     if value.startswith(_OF_AWS):
         raise wrong(
             f"a user name that does not start with {', '.join(_OF_AWS)}: EKS refuses these",
-            "write for example speech:{{SessionName}}",
+            "for example, write speech:{{SessionName}}",
         )
     return value
 
 
 def _prefix(value: str) -> str:
     if _OF_KUBERNETES in value:
-        raise wrong("a prefix without system:, which EKS refuses", "write for example oidc:")
+        raise wrong("a prefix without system:, which EKS refuses", "for example, write oidc:")
     return value
 
 

@@ -24,7 +24,7 @@ def _machine_type(value: str) -> str:
         raise wrong(
             "an EC2 instance type with x86 CPUs, without accelerators and of size medium or larger, because the "
             "image of system nodes is for x86",
-            "write for example m7i.2xlarge",
+            "for example, write m7i.2xlarge",
         )
     return value
 

@@ -20,7 +20,7 @@ def _key(value: str) -> str:
     if not re.fullmatch(f"{_AWS}|{_GOOGLE}", value):
         raise wrong(
             "the ARN of an AWS KMS key, or the name of a Cloud KMS key",
-            f"write for example {_AWS_EXAMPLE}, or {_GOOGLE_EXAMPLE}",
+            f"for example, write {_AWS_EXAMPLE}, or {_GOOGLE_EXAMPLE}",
         )
     return value
 

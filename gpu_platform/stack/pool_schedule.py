@@ -31,5 +31,5 @@ class PoolSchedule(SpecModel):
     @model_validator(mode="after")
     def _ordered(self) -> PoolSchedule:
         if self.stop <= self.start:
-            raise wrong("a stop after start on the same day", "write for example start: '07:00', stop: '20:00'")
+            raise wrong("a stop after start on the same day", "for example, write start: '07:00', stop: '20:00'")
         return self

@@ -463,17 +463,17 @@ def _value_at(parts: Sequence[str | int], data: object) -> Mapping[str, object]:
 _SHAPES: Mapping[str, str] = {
     "count": "write count: {desired: 2}",  # if the file contains a number, it replaces the 2
     "cluster": "write cluster: {provider: sandbox}",
-    "sharing": "write for example sharing: {mode: time-slicing, replicas: 4}",
-    "layout": "write for example layout: {1g.10gb: 7}",
-    "capacity": "write for example capacity: {type: spot}",
-    "topology": "write for example topology: {policy: restricted}",
-    "placement": "write for example placement: {type: cluster}",
-    "quota": "write for example quota: {gpus: 8}",
+    "sharing": "for example, write sharing: {mode: time-slicing, replicas: 4}",
+    "layout": "for example, write layout: {1g.10gb: 7}",
+    "capacity": "for example, write capacity: {type: spot}",
+    "topology": "for example, write topology: {policy: restricted}",
+    "placement": "for example, write placement: {type: cluster}",
+    "quota": "for example, write quota: {gpus: 8}",
     "gpus": "write a number, or units by pool such as gpus: {train: 8}",
     "shared": "write a number, or units by pool such as shared: {serve: 8}",
-    "reserve": "write for example reserve: {gpus: 8}",
-    "borrow": "write for example borrow: {gpus: 8}",
-    "lend": "write for example lend: {gpus: 8}",
+    "reserve": "for example, write reserve: {gpus: 8}",
+    "borrow": "for example, write borrow: {gpus: 8}",
+    "lend": "for example, write lend: {gpus: 8}",
     "nodes": "write nodes: {names: [gpu-0, gpu-1]}",
     "members": 'write members: ["group:vision"], with quotes because of the colon',
     "pools": "write a list in which each pool starts with a dash",
@@ -503,7 +503,7 @@ def _fix(
         # YAML reads 1.30 as 1.3.
         meant = next((one for one in (written, f"{written}0") if re.fullmatch(allowed, one)), None)
         if meant is None:
-            return f"write for example {example!r}"
+            return f"for example, write {example!r}"
         return f'write "{meant}" in quotes: without quotes, YAML reads it as a number or boolean, not as a string'
     if value is None:
         return "set a value" if is_required else "set a value, or remove it"
@@ -522,7 +522,7 @@ def _fix(
     if region and re.fullmatch(schema.get("pattern", "(?!)"), region):
         return f"write {region}"
     if isinstance(value, str) and text and example is not None:
-        return f"write for example {example!r}"
+        return f"for example, write {example!r}"
     if isinstance(value, Mapping) and text and len(pair := cast("Mapping[str, object]", value)) == 1:
         return 'write "{}:{}", in quotes, because a colon and a space make a mapping'.format(
             *next(iter(pair.items()))
@@ -536,7 +536,7 @@ def _fix(
         return f"write {key}{meant}"
     if shape := _shape(name, schema, root):
         return shape
-    return f"write for example {key}{_example(schema, root)}"
+    return f"for example, write {key}{_example(schema, root)}"
 
 
 def _shape(name: str, schema: Schema, root: Schema) -> str:

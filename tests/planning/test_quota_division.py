@@ -177,7 +177,7 @@ def test_a_quota_by_pool_is_the_one_of_the_file(make_plan: PlanMaker) -> None:
         ({"teams": [team(quota={"gpus": {"train": 24}})]}, "teams[0].quota.gpus.train", "at most 16"),
         ({"teams": [team(quota={"gpus": {"train": -1}})]}, "teams[0].quota.gpus.train", "0 or more"),
         ({"teams": [team(quota={"gpus": {}})]}, "teams[0].quota.gpus", "units by pool such as gpus: {train: 8}"),
-        ({"queueing": {"reserve": 8}}, "queueing.reserve", "write for example reserve: {gpus: 8}"),
+        ({"queueing": {"reserve": 8}}, "queueing.reserve", "for example, write reserve: {gpus: 8}"),
         ({"teams": [team(quota={"gpus": "eight"})]}, "teams[0].quota.gpus", "write a number"),
         (
             {"teams": [team("a", quota={"gpus": {"train": 16}}), team("b", quota={"gpus": {"train": 8}})]},

@@ -82,8 +82,8 @@ def _problems(tmp_path: Path, *changes: tuple[str, str]) -> list[Problem]:
         (("memory: 2Ti", "memory: 3TB"), "teams[0].quota.memory", "write 3T"),
         (("memory: 2Ti", "memory: 64 GiB"), "teams[0].quota.memory", "write 64Gi"),
         (("memory: 2Ti", "memory: 64"), "teams[0].quota.memory", "write 64Gi"),
-        (("memory: 2Ti", "memory: 1e308"), "teams[0].quota.memory", "write for example 2Ti"),
-        (("cpu: 200", "cpu: 1e308"), "teams[0].quota.cpu", "write for example 200, or 500m for half a CPU"),
+        (("memory: 2Ti", "memory: 1e308"), "teams[0].quota.memory", "for example, write 2Ti"),
+        (("cpu: 200", "cpu: 1e308"), "teams[0].quota.cpu", "for example, write 200, or 500m for half a CPU"),
         (
             (
                 "level: mandatory",
@@ -93,7 +93,7 @@ def _problems(tmp_path: Path, *changes: tuple[str, str]) -> list[Problem]:
             "policy.rules.gpu-node-taint.exempt[0].until",
             "write 2026-12-31",
         ),
-        (("timeout: 5m", "timeout: 99999h"), "validation.timeout", "write for example 24h"),
+        (("timeout: 5m", "timeout: 99999h"), "validation.timeout", "for example, write 24h"),
         (("timeout: 5m", "timeout: 900h"), "validation.timeout", "write 24h, or less"),
         (('["group:vision"]', '["group:vision", "group:vision"]'), "teams[0].members[1]", "remove it"),
         (("name: local", f"name: {'n' * 43}"), "cluster.name", "shorten it to 42 characters"),

@@ -92,12 +92,12 @@ def _apply(text: str, problem: Problem) -> str:
         is_key = problem["found"].startswith(("unknown", "the key"))
         node = at if is_key else value
         return _cut(text, node.start_mark.index, node.end_mark.index, new)
-    if match := re.match(r"write (\w+): (\{.*\}|[\w.-]+)", fix):
+    if match := re.match(r"(?:for example, )?write (\w+): (\{.*\}|[\w.-]+)", fix):
         if problem["path"].endswith(f".{match[1]}"):
             return _cut(text, value.start_mark.index, value.end_mark.index, match[2])
         (old,) = [entry for key, entry in value.value if key.value == match[1]]
         return _cut(text, old.start_mark.index, old.end_mark.index, match[2])
-    match = re.match(r"(?:write for example|for example|write) (\"[^\"]*\"|'[^']*'|[^\s,]+)", fix)
+    match = re.match(r"(?:for example, write|for example|write) (\"[^\"]*\"|'[^']*'|[^\s,]+)", fix)
     assert match, f"no fix that can be applied: {problem}"
     return _cut(text, value.start_mark.index, value.end_mark.index, match[1])
 

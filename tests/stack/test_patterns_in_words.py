@@ -96,8 +96,8 @@ def _problems(**changed: Any) -> list[Problem]:
         ),
         ({"team": {"routes": {"hosts": ["Vision"]}}}, "a host name in lower case", "'vision.example.com'"),
         ({"team": {"inline_csi_drivers": ["A b"]}}, "the name of a CSI driver", "'secrets-store.csi.k8s.io'"),
-        ({"cleanup": {"schedule": "daily"}}, "five cron fields", "write for example '17 3 * * *'"),
-        ({"policy": {"own_rules": ["a-b"]}}, "'acme_rules'", "write for example 'acme_rules'"),
+        ({"cleanup": {"schedule": "daily"}}, "five cron fields", "for example, write '17 3 * * *'"),
+        ({"policy": {"own_rules": ["a-b"]}}, "'acme_rules'", "for example, write 'acme_rules'"),
     ],
 )  # fmt: skip
 def test_an_error_of_a_pattern_says_in_words_what_is_allowed(changed: Any, words: str, fix: str) -> None:
@@ -123,7 +123,7 @@ def test_an_error_of_a_pattern_says_in_words_what_is_allowed(changed: Any, words
         ({"team": {"quota": {"nvidia.com/gpu": 1}}}, "teams[0].quota.nvidia.com/gpu", "did you mean 'gpus'?"),
         ({"pool": {"quota": {"gpus": 8}}}, "pools[0].quota", "remove it"),
         ({"policy": {"level": False}}, "policy.level", "write advisory, or another of these"),
-        ({"monitoring": "on"}, "monitoring", "write for example monitoring: {enabled: true}"),
+        ({"monitoring": "on"}, "monitoring", "for example, write monitoring: {enabled: true}"),
         ({"cluster": EKS, "pool": {"zones": "us-east-2a"}}, "pools[0].zones", 'write zones: ["us-east-2a"]'),
     ],
 )  # fmt: skip

@@ -18,9 +18,10 @@ from gpu_platform.stack import parse_platform
 _STEP = re.compile(r"\[(\d+)\]|\.")
 _MEANT = re.compile(r"did you mean '([^']+)'\?")
 _REMOVED = re.compile(r"(?:^|, or |; or )remove ((?:[a-z_]+(?:, (?!or\b)|(?=[ ,:;]|$))+)|it\b)")
-_KEYED = re.compile(r"(?:^|\bor )(?:(?:write|add) )?([a-z_][a-z_.]*): ?(?=\S)")
+_KEYED = re.compile(r"(?:^|\bor )(?:for example, )?(?:(?:write|add) )?([a-z_][a-z_.]*): ?(?=\S)")
 _PLAIN = re.compile(
-    r"^write (?:for example )?(?!for example)('[^']*'|\"[^\"]*\"|[^ ,;]*\d[^ ,;]*)(?=$|[,;:]| or | without | for )"
+    r"^(?:for example, )?write "
+    r"('[^']*'|\"[^\"]*\"|[^ ,;]*\d[^ ,;]*)(?=$|[,;:]| or | without | for )"
 )
 _MOVED = re.compile(r"^move it to ([a-z_.\[\]0-9]+)$")
 _USED = re.compile(r"^use ([a-z0-9]+[-.][a-z0-9.-]+)$")

@@ -148,7 +148,7 @@ def _check(
             problems.at(f"{field}[{index}]").at("name").add(
                 repr(entry.name),
                 f"a name that begins with a letter, as {kind} requires",
-                f"write for example m{entry.name}",
+                f"for example, write m{entry.name}",
             )
         _check_volumes(entry.volumes, storage, problems.at(f"{field}[{index}]").at("volumes"))
     _check_sidecars(team, storage, declared, cloud, problems)
@@ -215,7 +215,7 @@ def _check_starts(team: Team, available: Available, problems: Problems) -> None:
                 f"{job.schedule!r} with deadline {job.deadline}, on pool {job.pool} with nodes {hours}",
                 "start times at which the pool gets nodes before the deadline; the wait for nodes counts "
                 "towards the deadline",
-                f'write for example schedule: "{cron_in(hours)}" (UTC)',
+                f'for example, write schedule: "{cron_in(hours)}" (UTC)',
             )
 
 
@@ -375,7 +375,7 @@ def _check_kept(kept: KeptDirectory, storage: _Storage, here: Problems, *, share
             )
         return
     if kept.size is None:
-        here.at("size").add("nothing", "the size of the claim, or a volume", "write for example size: 100Gi")
+        here.at("size").add("nothing", "the size of the claim, or a volume", "for example, write size: 100Gi")
     name = kept.storage_class
     if name is None:
         if shared:
@@ -667,5 +667,5 @@ def _check_service(service: InferenceService, team: Team, environment: Environme
         here.at("route").add(
             f"a route to port {service.port}, which nothing outside the namespace may reach",
             "an entry with this port in the team's ingress, for the gateway's proxies",
-            f"write for example ingress: [{{namespace: envoy-gateway-system, ports: [{service.port}]}}]",
+            f"for example, write ingress: [{{namespace: envoy-gateway-system, ports: [{service.port}]}}]",
         )

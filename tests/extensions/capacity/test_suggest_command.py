@@ -218,7 +218,7 @@ def test_the_fixes_of_a_workloads_file_are_values_that_it_accepts(
 
 @pytest.mark.parametrize(
     ("field", "fix"),
-    [("count: {desired: 2}", "write for example count: 1"), ("gpu_memory: '10'", "write 10Gi")],
+    [("count: {desired: 2}", "for example, write count: 1"), ("gpu_memory: '10'", "write 10Gi")],
 )
 def test_a_wrong_value_of_a_workloads_file_gets_a_fix_of_its_own_kind(
     capsys: pytest.CaptureFixture[str], workloads: Path, field: str, fix: str

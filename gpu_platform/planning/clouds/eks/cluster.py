@@ -124,7 +124,7 @@ def _check_create(cluster: EksCluster, create: CreateEks, problems: Problems) ->
             f"{create.cidr!r}",
             f"/{widest} to /{narrowest}: a VPC is at most a /16, and "
             + ("each pod takes an address" if create.pods_cidr is None else "each zone gets an eighth of the VPC"),
-            "write for example cidr: 10.0.0.0/16"
+            "for example, write cidr: 10.0.0.0/16"
             + (
                 ", or give pods a separate range: pods_cidr: 100.64.0.0/16"
                 if narrowest < prefix <= NARROWEST_OF_NODES

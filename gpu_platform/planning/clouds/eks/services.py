@@ -34,13 +34,13 @@ def check_services_cidr(create: CreateEks, problems: Problems) -> None:
         problems.add(
             f"{create.services_cidr!r}",
             f"a /{widest} to /{narrowest} of 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16",
-            f"write for example services_cidr: {free}",
+            f"for example, write services_cidr: {free}",
         )
     elif vpc is not None and services.overlaps(vpc):
         problems.add(
             f"{create.services_cidr!r}, which overlaps cidr {create.cidr}",
             "a range outside the VPC",
-            f"write for example services_cidr: {free}",
+            f"for example, write services_cidr: {free}",
         )
 
 

@@ -243,7 +243,7 @@ def check_pods_cidr(create: CreateEks, problems: Problems) -> None:
             f"{create.pods_cidr!r}",
             f"a /{widest} to /{narrowest} of {POD_RANGES}: a VPC accepts it in addition to any other "
             "private range",
-            "write for example pods_cidr: 100.64.0.0/16",
+            "for example, write pods_cidr: 100.64.0.0/16",
         )
     elif pods.overlaps(IPv4Network(create.cidr)):
         problems.add(
