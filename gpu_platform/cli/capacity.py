@@ -1,4 +1,4 @@
-"""`gpu-platform capacity`: physical and logical GPUs, whether the nodes can satisfy all quotas, cost and waste."""
+"""`gpu-platform capacity`: physical and logical GPUs, cost, waste, and whether the nodes can satisfy all quotas."""
 
 from __future__ import annotations
 

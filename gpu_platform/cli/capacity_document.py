@@ -138,7 +138,9 @@ def _modes(pools: Sequence[PoolPlan]) -> list[dict[str, Any]]:
 
 
 def _compute(plan: EnvironmentPlan) -> list[dict[str, Any]]:
-    """Return the CPU (cores) and memory (GiB) of all pools, including CPU pools, and the team quotas for them."""
+    """Return the CPU (cores) and memory (GiB) of all pools, including CPU pools, and the team quotas for CPU and
+    memory.
+    """
     return [
         _compute_line(
             plan,

@@ -17,7 +17,7 @@ _VERDICTS: Final = {
 
 
 def logical_gpus(pool: Mapping[str, Any]) -> str:
-    """Return the units of a pool under their short names. The line about the pool contains the full names."""
+    """Return the logical GPUs of a pool with short names. The line about the pool contains the full names."""
     return ", ".join(
         f"{count} x {name.removeprefix('nvidia.com/')}" for name, count in pool["logical_gpus"].items()
     )
@@ -42,7 +42,7 @@ def definition(cause: Mapping[str, Any]) -> str:
 
 
 def pools(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield, for each pool, how its units and its price are calculated."""
+    """Yield, for each pool, how its logical GPUs and its price are calculated."""
     for pool in document["pools"]:
         each = f"{pool['cpu_millicores']}m CPU and {pool['memory_mib']}Mi for pods on each node"
         logical = f"{pool['logical_how']}{_mps(pool)}" + ("" if pool["gpu"] else f", {each}")
@@ -80,7 +80,7 @@ def compute(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def team_stacks(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the units that are allocated to teams, including the quotas of the deployed team stacks."""
+    """Yield, for each resource, the amount allocated to teams, including the quotas of the deployed team stacks."""
     if document["team_stacks"] is None:
         yield "quotas of team stacks are not included; --deployed reads them from the cluster"
         return

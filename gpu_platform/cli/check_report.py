@@ -1,8 +1,8 @@
 """Converts the findings of `check` to SARIF 2.1.0 or JUnit XML, with their lines in the stack file.
 
-SARIF is the OASIS standard "Static Analysis Results Interchange Format 2.1.0". GitHub shows its results at the
-lines of a pull request. A rule checks resources. A finding about a resource is reported at the pool or team that
-declares the resource.
+SARIF is the OASIS standard "Static Analysis Results Interchange Format 2.1.0". GitHub shows its results next to
+the lines of a pull request. A rule checks resources. A finding about a resource is reported at the pool or team
+that declares the resource.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def findings(report: PolicyReport, spec: Environment | TeamStack, positions: Pos
 
 
 def placed(report: PolicyReport, loaded: LoadedStack) -> PolicyReport:
-    """Return the report with each violation at the declaration in the stack file that causes it."""
+    """Return the report with each violation located at the stack-file declaration that causes it."""
     if not report.violations:
         return report
     spec, positions = parse_platform(loaded.platform, str(loaded.path)), Positions(loaded.path)

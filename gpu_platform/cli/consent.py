@@ -1,5 +1,5 @@
-"""Asks for consent to irreversible actions. The user types a name at a terminal, or sets an option without a
-terminal.
+"""Asks for consent to irreversible actions. At a terminal, the user types a name. Without a terminal, the user
+sets an option.
 """
 
 from __future__ import annotations

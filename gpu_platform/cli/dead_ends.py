@@ -1,4 +1,4 @@
-"""Ends `up` if it waits for a node that a controller has given up, and reports how to repair the node."""
+"""Stops `up` when it waits for a node that a controller has given up on, and reports how to repair the node."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SUSPECT: Final = (
     f"{names.DRIVER_UPGRADE_STATE_LABEL}={UPGRADE_FAILED}",
     f"{names.MIG_STATE_LABEL} in (failed, {', '.join(IN_PROGRESS)})",
 )
-"""Label selectors for nodes that a controller may have given up."""
+"""Label selectors for nodes that a controller may have given up on."""
 _PAST_THE_GATE: Final = (
     "The quotas, policies and members of teams are applied after the validation of all nodes. To change them "
     "while a node fails, write validation: {gate: false} into the stack file and run `up` again. `up` then "
@@ -31,24 +31,26 @@ _PAST_THE_GATE: Final = (
 )
 _POLL_SECONDS: Final = 10.0
 _NEW: Final = 3
-"""Number of consecutive polls after which `up` ends for a node that was given up in this run. A controller may
-retry the node at once.
+"""Number of consecutive polls that must report a node before `up` stops, if the controller gave up on the node
+during this run. The controller may retry the node at once.
 """
 _OLD: Final = 60
-"""Number of consecutive polls after which `up` ends for a node that was given up before this run. This run may
-repair the node.
+"""Number of consecutive polls that must report a node before `up` stops, if the controller gave up on the node
+before this run. This run may repair the node.
 """
 
 
 class NodesGivenUp(Finding):
-    """Some nodes will not recover, however long `up` waits. Applied changes stay, and the next run continues."""
+    """Some nodes will not recover, however long `up` waits. Changes already made are kept, and the next run
+    continues from there.
+    """
 
 
 @contextmanager
 def ended_by_dead_ends(plan: Plan, cluster: ClusterAccess) -> Generator[None]:
     """Run the body, which waits for nodes of the plan. Raise NodesGivenUp if waiting does not help.
 
-    Nodes that were given up before the run are reported on standard error, with instructions.
+    Nodes that a controller gave up on before the run are reported on standard error, with instructions.
     """
     watch = _watched(plan, cluster)
     if watch is None or threading.current_thread() is not threading.main_thread():
@@ -98,7 +100,7 @@ def _watched(plan: Plan, cluster: ClusterAccess) -> _Watch | None:
 
 
 def dead_ends(client: KubernetesClient, plan: EnvironmentPlan) -> dict[str, str]:
-    """Return the reason and the instructions for each node of the plan that a controller has given up.
+    """Return the reason and the instructions for each node of the plan that a controller has given up on.
 
     Raises UnknownOutcome if the cluster does not answer.
     """
@@ -115,7 +117,7 @@ def dead_ends(client: KubernetesClient, plan: EnvironmentPlan) -> dict[str, str]
 
 
 class _Watch:
-    """Polls the nodes in a thread, and stops the main thread when a controller has given up nodes."""
+    """Polls the nodes in a thread, and stops the main thread when a controller has given up on nodes."""
 
     def __init__(self, client: KubernetesClient, plan: EnvironmentPlan, before: Mapping[str, str]) -> None:
         self._client, self._plan = client, plan

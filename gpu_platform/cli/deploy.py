@@ -145,7 +145,7 @@ def _start_sandbox(loaded: LoadedStack, progress: Progress) -> bool:
 
 
 def _warn_of_other_sandboxes(loaded: LoadedStack) -> None:
-    """Warn if a sandbox that the stack file does not name contains a deployment of the stack."""
+    """Warn if the stack is deployed in a sandbox other than the one that the stack file names."""
     own = loaded.plan.cluster.name
     for name in control_plane.names():
         if name == own or control_plane.status(name).state != "running":

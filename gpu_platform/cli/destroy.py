@@ -379,7 +379,7 @@ def _document(
     *,
     delete_data: bool,
 ) -> dict[str, Any]:
-    """Return the report: the parts of the stack, what happened to each of them, and what is left."""
+    """Return the report: what happened to the cluster, the pools and the namespaces, and what is left."""
     of_stack = "deleted" if run.is_deployed else "absent"
     return {
         **nothing_to_destroy(run.plan, of_stack if run.deletes_cluster else "kept"),

@@ -67,9 +67,9 @@ class Deployment(Protocol):
         ...
 
     def lock(self, command: str) -> AbstractContextManager[None]:
-        """Exclude other runs that change the stack while the context is open.
+        """Prevent other runs from changing the stack while the context is open.
 
-        The other runs show their users that `command` holds the lock.
+        A run that is waiting for the lock tells its user that `command` holds it.
         """
         ...
 
@@ -90,8 +90,8 @@ class Deployment(Protocol):
     def up(self, rolled: Mapping[str, str]) -> ChangesDocument:
         """Deploy, wait until all resources are ready, and return the changes.
 
-        `rolled` contains, for each pool, the MIG config that all its live nodes already have. A changed label of
-        such a pool therefore disrupts no node.
+        `rolled` contains, for each pool, the MIG config that all its live nodes already have. If the MIG label of such a
+        pool changes, no node is disrupted.
         """
         ...
 
@@ -141,7 +141,7 @@ class EmbeddedDeployment:
 
     def up(self, rolled: Mapping[str, str]) -> ChangesDocument:
         """Apply the objects, wait until they are ready, and delete objects that are no longer declared."""
-        del rolled  # only this process changes nodes, and only after the MIG rollout
+        del rolled  # the embedded engine changes nodes only after the MIG rollout, in this process
         client = self.cluster.client()
         refuse_parts(self.loaded, self.recorded, client, ())
         _warn_of_open_access(self.loaded, client, self.progress)
@@ -224,7 +224,8 @@ class PulumiDeployment:
                 changes = driver.up()
         finally:
             self.cluster.forget()  # the cluster may have been created or replaced
-        # The CLI makes the changes of the stack file in their order. Access is restored after that.
+        # The CLI applies the changes to the stack in their order.
+        # Access is restored after that.
         access = self._access(restore_access)
         self._settle(self.loaded.plan.teams)
         return _with_access(changes, access).to_json()
@@ -272,7 +273,9 @@ class PulumiDeployment:
         return {HELD_VARIABLE: json.dumps(held, sort_keys=True)}
 
     def _refuse_first_up(self, driver: PulumiEngine) -> None:
-        """Raise BadInput, before anything is changed, if the `up` that creates a cluster could not finish."""
+        """Raise BadInput, before anything is changed, if the first `up`, which creates the cluster, could not
+        finish.
+        """
         cloud = self.loaded.plan.cluster.cloud
         problem = cloud.first_up_problem if cloud is not None and self.loaded.plan.kind == "environment" else None
         if problem is not None and driver.is_empty():
@@ -387,7 +390,7 @@ class PulumiDeployment:
 def _same_python() -> Mapping[str, str]:
     """Return environment variables that make the CLI use this Python and the project's modules.
 
-    The files of the project and of the policy pack then need not name a virtual environment.
+    The Pulumi project and the policy pack then do not have to name a virtual environment.
     """
     search = {"PATH": str(Path(sys.executable).parent), "PYTHONPATH": str(PROJECT_ROOT)}
     return {
@@ -439,7 +442,7 @@ def _is_embedded(loaded: LoadedStack, cluster: ClusterAccess) -> bool:
 
 
 def _with_access(found: Changes, access: Collection[Change]) -> Changes:
-    """Return the CLI's changes together with the changes to access, which the CLI does not report."""
+    """Return the changes that the Pulumi CLI reports, plus the access changes, which it does not report."""
     changed = {change.key: change for change in access}
     others = [one for one in found.changes if one.key not in changed or one.action is not Action.UNCHANGED]
     seen = {one.key for one in others}

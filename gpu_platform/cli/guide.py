@@ -1,4 +1,4 @@
-"""`gpu-platform guide`: how a team member logs in, submits workloads and reads the queue."""
+"""`gpu-platform guide`: how a team member logs in, submits workloads and views the queue."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from gpu_platform.stack.loaded import load_stack
 
 
 def list_images(stack: str, *, to_json: bool) -> ExitCode:
-    """Print the images of the program's own pods and of Helm values, and the charts with their repositories."""
+    """Print the images in the program's own pods and in Helm values, and the charts with their repositories."""
     loaded = load_stack(stack)
     program = record_stack(loaded)
     found = images_of(program)
@@ -99,8 +99,8 @@ def _pull_secrets(inputs: object) -> Iterator[str]:
 
 
 def _images(inputs: object) -> Iterator[str]:
-    """Yield the images in manifests and Helm values. An image is in `image`, or in `repository` with image name
-    and version.
+    """Yield the images in manifests and Helm values. An image is the value of `image`, or `repository` with an
+    image name and a version.
     """
     for mapping in _mappings(inputs):
         image = _image(mapping)

@@ -48,7 +48,7 @@ class Impacts:
     """Impact of all changes, with the worst change first. `known` is true if pods and data were read from the
     cluster.
 
-    `order` contains the steps in which `up` makes the changes.
+    `order` contains the steps in which `up` makes the changes, first to last.
     """
 
     found: tuple[Impact, ...] = ()
@@ -239,11 +239,11 @@ def _count(value: int | None) -> str:
     return "" if value is None else str(value)
 
 
-# -- the gate of CI --------------------------------------------------------------------------------------------
+# -- CI gate ------------------------------------------------------------------------------------------------
 
 
 def parse_effects(text: str) -> frozenset[str]:
-    """Parse a comma-separated list of effects and `blocked` (both optional). Raises BadInput for unknown words."""
+    """Parse a comma-separated list that may contain effects and `blocked`. Raises BadInput for any other word."""
     words = [word.strip() for word in text.split(",") if word.strip()]
     known = [*(effect.value for effect in Effect if effect is not Effect.IN_PLACE), _BLOCKED]
     unknown = [word for word in words if word not in known]
@@ -263,7 +263,9 @@ def parse_effects(text: str) -> frozenset[str]:
 
 
 def refuse(impacts: Impacts, refused: frozenset[str]) -> None:
-    """Raise Finding if a change has one of the refused effects. `blocked` in `refused` refuses blocked changes."""
+    """Raise Finding if a change has one of the refused effects, or if it is blocked and `refused` contains
+    `blocked`.
+    """
     found = [f"{impact.subject} {impact.effect.value}" for impact in impacts.found if impact.effect in refused]
     if _BLOCKED in refused:
         found += [f"{impact.subject} {_BLOCKED}" for impact in impacts.found if impact.blocked]

@@ -1,4 +1,4 @@
-"""Prints the state of the stack and how to continue when a signal or a time limit ends `up` or `destroy`."""
+"""Prints the state of the stack and how to continue when a signal or a time limit interrupts `up` or `destroy`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LIMITS = Limits(connect=3, read=5, total=10)  # short, because somebody is wait
 
 
 class TimedOut(Finding):
-    """The command reached its time limit. Changes that were made stay, and the next run continues."""
+    """The command reached its time limit. Changes already made are kept, and the next run continues from there."""
 
 
 def parse_timeout(text: str | None) -> int | None:
@@ -51,8 +51,8 @@ def time_limit(seconds: int | None) -> Generator[None]:
 
 @contextmanager
 def explained(command: str, plan: Plan, cluster: ClusterAccess, progress: Progress) -> Generator[None]:
-    """Set the text that explains an interruption of the body: the current step, the cordoned nodes, and how to
-    continue with `command`.
+    """Explain an interruption of the body: the current step, the cordoned nodes, and how to continue with
+    `command`.
     """
     try:
         yield

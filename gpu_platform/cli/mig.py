@@ -20,7 +20,7 @@ from gpu_platform.planning.mig.layouts import Blocked, blocked_by, maximal_multi
 from gpu_platform.planning.mig.solve import MigSolution, mig_parted_document, solve_mig
 
 _MAX_INSTANCES = 100_000
-"""Maximum number of instances of a profile in a demand. No cluster has so many, and the search still takes only
+"""Maximum number of instances of a profile in a demand. No cluster has that many, and the search still takes only
 seconds.
 """
 
@@ -162,8 +162,8 @@ def _slices(instance: GpuInstance) -> str:
 
 
 def _reasons(mig: Mig, blocked: Blocked) -> list[str]:
-    """Return the reasons why the next instance does not fit: a limit, or the instances that overlap each possible
-    start.
+    """Return the reasons why the next instance does not fit on the GPU: a limit, or the instances that overlap
+    each possible placement.
     """
     if blocked.why:
         return [f"no free slices for another {blocked.profile}: {blocked.why}"]
@@ -190,8 +190,8 @@ def _mig_gpu(model: str) -> tuple[Gpu, Mig]:
 
 
 def _counts(texts: Sequence[str], gpu: Gpu, mig: Mig) -> dict[str, int]:
-    """Parse texts such as `3g.40gb:1` or `3g.40gb=1`, at most one for each profile. Raises BadInput with every
-    mistake.
+    """Parse strings such as `3g.40gb:1` or `3g.40gb=1`, at most one per profile. Raises one BadInput that lists
+    every mistake.
     """
     names = [profile.name for profile in mig.profiles]
     counts: dict[str, int] = {}

@@ -50,7 +50,7 @@ def refuse_parts(
 def outdated_crds(
     loaded: LoadedStack, recorded: RecordedProgram, deployed: Mapping[HelmRelease, str]
 ) -> tuple[str, ...]:
-    """Return a text for each chart that `up` upgrades without its CRDs.
+    """Return a warning for each chart that `up` upgrades without its CRDs.
 
     `deployed` contains the chart versions of the last `up`.
     """

@@ -18,8 +18,8 @@ from policies import Level, Rule, configure, own_rules_of, rules
 class _Entry:
     """A rule with the configuration of a stack, or with its defaults.
 
-    `module` is the module that contains the rule if it is a company's own rule. `set_values` are the settings that
-    the stack changes, by their names in the stack file.
+    `module` is the Python module of a company's own rule, or None. `set_values` are the settings that the stack
+    changes, by their names in the stack file.
     """
 
     rule: Rule[Any, Any]

@@ -91,7 +91,7 @@ def _row(pool: PoolPlan, nodes: int) -> _Row:
 
 
 def _unused(before: EnvironmentPlan | None, plan: EnvironmentPlan) -> Mapping[str, int]:
-    """Return the pools whose edit of `desired` changes no nodes, with the number of nodes before the change."""
+    """Return the pools in which an edit of `desired` changes no nodes, with the number of nodes before the edit."""
     if before is None:
         return {}
     facts = pool_facts(before)
@@ -163,7 +163,7 @@ def _change(old: str | None, new: str | None) -> str:
 
 
 def _policies(report: PolicyReport) -> Iterator[str]:
-    """Yield the violations, mandatory ones first, and what the rules could not check."""
+    """Yield the violations, mandatory violations first, and what the rules could not check."""
     ordered = sorted(report.violations, key=lambda one: one.level is not Level.MANDATORY)
     yield from _details(
         f"Policies: {counted(len(ordered), 'violation')}" if ordered else "Policies: no violation",

@@ -136,8 +136,8 @@ def _shown(fault: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def replay(name: str, node: str, file: Path | None, *, to_json: bool) -> None:
-    """Make a simulated node answer from the recording of a real node instead of simulating faults. Without `file`,
-    end the replay.
+    """Make a simulated node replay the recording of a real node instead of simulating faults. Without `file`, end
+    the replay.
 
     Raises BadInput for a file that is not a recording, for a recording with more GPUs than the node has, and for a
     sandbox or node that does not exist.

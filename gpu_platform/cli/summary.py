@@ -26,7 +26,7 @@ _MARKS = {"create": "+", "update": "~", "replace": "±", "delete": "-", "retain"
 
 @dataclass(slots=True)
 class Summary:
-    """Results of an `up`. The fields are set step by step."""
+    """Results of an `up` run, which fills in the fields step by step."""
 
     engine: str
     why: str
@@ -36,11 +36,11 @@ class Summary:
     pool_changes: Sequence[Mapping[str, Any]] | None = ()
     """Changes to the pools of the last deployment, or None if they are unknown."""
     team_changes: Sequence[Mapping[str, Any]] | None = ()
-    """Teams that left or returned, or None if this is unknown."""
+    """Teams that left the stack or returned to it, or None if this is unknown."""
     mig_changes: Sequence[Outcome] = ()
     """Results for the nodes whose MIG layout changes."""
     unready: Sequence[UnreadyWorkload] = ()
-    """Declared workloads of teams that do not have all their pods running."""
+    """Declared team workloads that do not have all their pods running."""
     impact: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Effects of all changes, as announced before the first change was made."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A prerequisite of a command. `found` is empty if the prerequisite is missing. `remedy` is how to get it.
+    """A prerequisite of a command. `found` is empty if the prerequisite is missing. `remedy` says how to get it.
 
     `known` is False if this machine cannot check the prerequisite without network access, so that the user must
     check it.

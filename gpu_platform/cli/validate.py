@@ -86,7 +86,9 @@ def _warn_of_edits(client: KubernetesClient, plan: EnvironmentPlan, stack: str) 
 
 
 def _check_files(files: ReportFiles) -> list[Mapping[str, Any]]:
-    """Return the earlier reports, oldest first. Raises BadInput with every file that cannot be read or written."""
+    """Return the earlier reports, oldest first. Raises one BadInput that lists every file that cannot be read or
+    written.
+    """
     problems = [
         Problem(option, str(file), "a file in an existing folder", f"create {file.parent} first")
         for option, file in (("--junit", files.junit), ("--ctrf", files.ctrf), ("--html", files.html))

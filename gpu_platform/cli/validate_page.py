@@ -91,7 +91,7 @@ def _findings(report: ValidationReport) -> Mapping[CheckResult, list[str]]:
 
 
 def odd_ones(report: ValidationReport) -> list[tuple[str, str, str, str, list[str]]]:
-    """Return the observed values that differ from the usual value of their machine type.
+    """Return the observed values that differ from the usual value for their machine type.
 
     Each tuple contains machine type, check, usual value, other value, and the nodes with the other value.
     """

@@ -60,7 +60,7 @@ class MaintenanceWindow:
             )
 
     def line(self, impacts: Sequence[Impact], at: datetime | None = None) -> str:
-        """Return a line for `preview`, or an empty string without a window."""
+        """Return a line about the window for `preview`, or an empty string without a window."""
         if self.window is None:
             return ""
         now = at or datetime.now(UTC)
