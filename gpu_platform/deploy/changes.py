@@ -1,5 +1,5 @@
-"""Changes that an apply makes to objects, and the fields in which two states of an object on the API server
-differ.
+"""Describes the changes that an apply makes to objects, and compares two states of an object on the API server
+field by field.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Changes of one run to the objects of a stack, in the order in which they are made."""
+    """Changes that one run makes to the objects of a stack, in order."""
 
     stack: str
     changes: tuple[Change, ...]

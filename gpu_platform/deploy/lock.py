@@ -1,9 +1,9 @@
 """Lock of one stack: a Lease in the cluster, so that two runs never change the stack at the same time.
 
-The Lease is next to the ApplySet's parent in `kube-system`. Its holder renews it three times per duration. A
-killed run therefore blocks other runs for at most one duration. Runs on the same machine are not blocked, because
-they detect that the process has ended. As in client-go, a waiting run considers the Lease expired if nobody renews
-it during the wait, because the clocks of two machines may differ.
+The Lease is next to the ApplySet's parent in `kube-system`. Its holder renews it three times per lease duration. A
+killed run therefore blocks other runs for at most one lease duration. Runs on the same machine are not blocked,
+because they detect that the process has ended. As in client-go, a waiting run considers the Lease expired if
+nobody renews it during the wait, because the clocks of two machines may differ.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _COMMAND_ANNOTATION: Final = "gpu-platform.dev/command"
 _PROCESS_ANNOTATION: Final = "gpu-platform.dev/process"
 _POLL_SECONDS: Final = 0.5
 _REQUEST_SECONDS: Final = 5.0
-# A Lease that was last renewed this long ago has expired. Clocks that differ by more make TLS and tokens fail.
+# A Lease that was last renewed this long ago has expired.
+# If clocks differed by more, TLS and tokens would fail.
 _SURELY_EXPIRED_SECONDS: Final = 600.0
 
 

@@ -20,7 +20,7 @@ class WaitReport:
         self._at = 0.0
 
     def is_due(self, since: float, now: float) -> bool:
-        """Return whether it is time to look for the reason of a wait that began at `since`."""
+        """Return whether it is time to look for the reason for a wait that began at `since`."""
         return now - since >= _FIRST_SECONDS
 
     def say(self, what: str, since: float, now: float) -> None:

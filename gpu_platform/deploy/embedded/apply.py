@@ -121,7 +121,7 @@ class _Run:
         self.changes: list[Change] = []
 
     def apply_all(self, objects: Sequence[KubernetesObject]) -> None:
-        """Apply objects in order. An object whose dependencies are not ready yet does not hold up the others."""
+        """Apply objects in order. An object whose dependencies are not ready yet does not delay other objects."""
         left = list(objects)
         while left:
             waiting = {declared.record.urn for declared in left}
@@ -167,8 +167,8 @@ class _Run:
                 self._first.add(urn)
 
     def _admitted(self, declared: KubernetesObject) -> Change:
-        """Apply an object. Retry for some seconds if a policy, quota or class that this run has just changed
-        refuses it.
+        """Apply an object. If a policy, quota or class that this run has just changed refuses it, retry for some
+        seconds.
         """
         while True:
             try:

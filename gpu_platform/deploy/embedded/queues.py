@@ -1,4 +1,5 @@
-"""Releases queues from deletion: queues that a stack creates again, and all queues when Kueue itself is deleted.
+"""Completes the deletion of queues: of queues that a stack creates again, and of all queues when Kueue itself is
+deleted.
 
 Kueue keeps a deleted ClusterQueue until the last workload of the queue has ended, and admits no other workload to
 the queue. It keeps a ResourceFlavor while a queue refers to it, and a Topology while a flavor refers to it.

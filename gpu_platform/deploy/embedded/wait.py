@@ -41,7 +41,9 @@ class Unready:
 
 
 class NotReady(Finding):
-    """Objects were not ready, or not deleted, in time. Applied objects stay, and the next run continues."""
+    """Objects were not ready, or not deleted, in time. Applied objects are kept, and the next run continues from
+    there.
+    """
 
     def __init__(self, what: str, unready: Collection[Unready], withheld: str = "") -> None:
         self._what = what
@@ -91,7 +93,7 @@ class Waiter:
         self._waiting = WaitReport(progress)
 
     def until_ready(self, awaited: Collection[Awaited]) -> None:
-        """Return when every object is ready. Raises NotReady when the timeout of one of them is over."""
+        """Return when every object is ready. Raises NotReady when an object exceeds its timeout."""
         pending = list(awaited)
         while pending:
             ready = self.until_one_is_ready(pending)
@@ -100,8 +102,8 @@ class Waiter:
     def until_one_is_ready(self, awaited: Collection[Awaited]) -> set[ObjectKey]:
         """Return the ready objects as soon as there is one. All objects are polled together.
 
-        Raises NotReady with the objects whose timeout is over. Objects whose timeout is not over yet are only
-        counted.
+        Raises NotReady with the objects that have exceeded their timeout. Objects that are still within their
+        timeout are only counted.
         """
         while True:
             pending = {item.key: item for item in awaited}
@@ -169,7 +171,7 @@ class Waiter:
             time.sleep(_POLL_SECONDS if now - started < _SLOW_AFTER_SECONDS else _SLOW_POLL_SECONDS)
 
     def _same(self, live: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Read an object again. Return None if it was deleted, or if another object has its name."""
+        """Read an object again. Return None if it was deleted, or if another object now has its name."""
         key = object_key(live)
         found = self._client.get(str(live["apiVersion"]), key.kind, key.name, key.namespace)
         return found if found and found["metadata"]["uid"] == live["metadata"]["uid"] else None

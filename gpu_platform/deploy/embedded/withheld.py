@@ -1,4 +1,4 @@
-"""Reports which objects a run did not apply, because they come after an object that is not ready."""
+"""Reports which objects a run did not apply, because an object that comes before them is not ready."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _MAX_LISTED = 8
 
 
 def withheld_text(keys: Sequence[ObjectKey], total: int, previewed: Changes | None) -> str:
-    """Return a text about the objects that a run did not apply, or an empty string if it applied all objects.
+    """Return a message about the objects that a run did not apply, or an empty string if it applied all objects.
 
-    `previewed` are the changes if the run has compared the objects with the cluster. In that case, only objects
+    `previewed` contains the changes if the run has compared the objects with the cluster. In that case, only objects
     that change are listed.
     """
     if not keys:

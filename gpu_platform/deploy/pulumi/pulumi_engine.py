@@ -136,8 +136,8 @@ class PulumiEngine:
         )
 
     def helm_releases(self) -> Mapping[tuple[str, str], str]:
-        """Return the chart version of each Helm release in the stack's state by namespace and name, including
-        releases whose creation was interrupted.
+        """Return, by namespace and name, the chart version of each Helm release in the stack's state. Releases
+        whose creation was interrupted are included.
         """
         releases: dict[tuple[str, str], str] = {}
         for resource in (*self._resources(), *self._pending()):
@@ -148,8 +148,8 @@ class PulumiEngine:
         return releases
 
     def is_empty(self) -> bool:
-        """Return whether the stack's state contains no resource of a cloud or cluster, which means that nothing
-        exists yet.
+        """Return whether the stack's state contains no cloud resource and no Kubernetes object, which means that
+        nothing exists yet.
         """
         return not any(
             resource.get("custom") and not str(resource["type"]).startswith(PULUMI_PREFIX)
@@ -253,7 +253,7 @@ _PRIORITY: Final = re.compile(r"PriorityClass\.scheduling\.k8s\.io \"([^\"]+)\" 
 
 
 def _ways_on(text: str) -> Iterator[str]:
-    """Yield what to do about refusals that the provider cannot preview."""
+    """Yield advice about changes that the API server rejects, where the provider's preview does not detect this."""
     for name in dict.fromkeys(_PRIORITY.findall(text)):
         yield (
             f"the value of a PriorityClass never changes: run `kubectl delete priorityclass {name}`, then the "
@@ -283,7 +283,7 @@ class Steps:
 
 
 def _key(urn: str, inputs: Mapping[str, Any]) -> ObjectKey:
-    """Return the key of a Kubernetes object, as in the embedded engine. For other resources, use type and name."""
+    """Return the key of a Kubernetes object, as the embedded engine does. For other resources, use type and name."""
     type_, name = urn.split("::", 3)[2:]
     type_ = type_.rpartition("$")[2]
     if type_.startswith(KUBERNETES_PREFIX) and "apiVersion" in inputs and "kind" in inputs:

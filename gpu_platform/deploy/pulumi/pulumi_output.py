@@ -1,4 +1,4 @@
-"""Filters the output of the Pulumi CLI: no tracebacks of interrupted programs, and no unchanged resources."""
+"""Removes tracebacks of interrupted programs, and lines about unchanged resources, from the Pulumi CLI's output."""
 
 from __future__ import annotations
 

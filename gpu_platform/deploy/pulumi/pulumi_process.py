@@ -26,9 +26,9 @@ _TOLD = "interrupting pulumi: it finishes the operations in progress; interrupt 
 
 
 class InterruptibleCommand(automation.PulumiCommand):
-    """A CLI whose processes receive one interrupt for each KeyboardInterrupt in `run`.
+    """Pulumi CLI whose process receives one SIGINT for each KeyboardInterrupt in `run`.
 
-    `run` returns only after the processes have ended.
+    `run` returns only after the process has ended.
     """
 
     def run(
@@ -68,7 +68,7 @@ class InterruptibleCommand(automation.PulumiCommand):
 
 
 class _Process:
-    """A process in a separate process group. Ctrl-C in the terminal reaches only us, and we forward it."""
+    """A process in a separate process group. Ctrl-C in the terminal reaches only this program, which forwards it."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Checks the Kubernetes objects of a recorded program, and returns them in the order of their application."""
+"""Checks the Kubernetes objects of a recorded program, and returns them in the order in which they are applied."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DEFAULT_NAMESPACE: Final = "default"
 def declared_objects(recorded: RecordedProgram, *, allow_unknown: bool = False) -> tuple[KubernetesObject, ...]:
     """Return the objects of a program: Namespaces and CustomResourceDefinitions first, then in registration order.
 
-    Raises BadInput with everything that the embedded engine cannot deploy.
+    Raises one BadInput that lists everything that the embedded engine cannot deploy.
     """
     objects = kubernetes_objects(recorded.resources)
     problems = [*only_pulumi_can_deploy(recorded.resources)]

@@ -1,7 +1,7 @@
 """Converts Pulumi's property maps (protobuf structs with signed special objects) to plain JSON.
 
-Whole numbers become ints (protobuf only has floats) and keys are sorted (protobuf maps have no order), so that
-two runs of a program give equal texts.
+Whole numbers become ints (protobuf only has floats) and keys are sorted (protobuf maps have no order), so that two
+runs of a program produce the same text.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 from google.protobuf import struct_pb2
 
 UNKNOWN: Final = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"  # Pulumi's sentinel for an unknown value
-REDACTED: Final = "[secret]"  # text of `pulumi policy analyze` for a secret that it cannot decrypt
+REDACTED: Final = "[secret]"  # what `pulumi policy analyze` shows instead of a secret that it cannot decrypt
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 

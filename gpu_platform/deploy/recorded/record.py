@@ -1,7 +1,7 @@
 """Runs a Pulumi program in process with the SDK's own monitor, and records the resources that it registers.
 
-It creates no resources and uses no network: the monitor answers every registration from the request itself. It
-imports only the Pulumi SDK, so that `render` and `check` start fast.
+It creates no resources and uses no network, because the monitor answers each registration with the values in the
+request. It imports only the Pulumi SDK, so that `render` and `check` start fast.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ResourceRecord:
     """A resource that a program registered, with the inputs for its provider.
 
     `inputs` and `outputs` are plain JSON with secrets as `[secret]` and unknown values as `UNKNOWN`. `id` is empty
-    if it is unknown before the resource exists.
+    if the provider assigns it only when it creates the resource.
     """
 
     urn: str
@@ -69,7 +69,7 @@ class ResourceRecord:
     package_version: str = ""
     protect: bool = False
     external: bool = False  # read by Pulumi, but not managed
-    timeouts: Mapping[str, str] = field(default_factory=dict[str, str])  # Go durations by operation
+    timeouts: Mapping[str, str] = field(default_factory=dict[str, str])  # timeouts as Go durations, by operation
     ignore_changes: tuple[str, ...] = ()
     replace_on_changes: tuple[str, ...] = ()
     delete_before_replace: bool = False
@@ -295,7 +295,7 @@ class _Registration(Protocol):
 
 
 class _Recorder(MockMonitor):
-    """Monitor that answers registrations from the request itself and records them."""
+    """Resource monitor that records each resource registration, and answers it with the values in the request."""
 
     def __init__(
         self,
@@ -457,7 +457,7 @@ class _Recorder(MockMonitor):
         return f"urn:pulumi:{self._stack}::{self._project}::{qualified}::{name}"
 
     def _alias(self, request: _Registration, alias: alias_pb2.Alias) -> str:
-        """Return the URN that an alias stands for. Parts that the alias omits are taken from the resource."""
+        """Return the URN that an alias stands for. Values that the alias omits are taken from the resource."""
         if alias.urn:
             return alias.urn
         spec = alias.spec
@@ -489,7 +489,9 @@ class _Recorder(MockMonitor):
 
 
 def _without_objects(properties: struct_pb2.Struct) -> struct_pb2.Struct:
-    """Remove the properties that are objects. Objects are unknown, because a provider adds fields to them."""
+    """Remove the properties whose values are objects. Such values are unknown, because a provider adds fields to
+    them.
+    """
     known = struct_pb2.Struct()
     for key, value in properties.fields.items():
         items = value.list_value.values if value.HasField("list_value") else [value]

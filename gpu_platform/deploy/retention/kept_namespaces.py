@@ -92,7 +92,9 @@ def refuse_deleting(client: KubernetesClient, namespace: str) -> None:
 
 
 def team_namespace(live: Mapping[str, Any]) -> TeamNamespace:
-    """Return what the labels of a team's namespace say about it. Members cannot change these labels."""
+    """Return the team and stack of a team's namespace, and its retention state, from metadata that members cannot
+    change.
+    """
     labels = mapping_at(live, "metadata", "labels")
     retained = is_retained(live)
     return TeamNamespace(
@@ -130,7 +132,7 @@ def is_kept_claim(live: Mapping[str, Any]) -> bool:
     return object_key(live).group_kind == "PersistentVolumeClaim" and names.KEPT_LABEL in labels
 
 
-# -- leaving -----------------------------------------------------------------------------------------------
+# -- teams that leave --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +251,7 @@ def _no_gpus(client: KubernetesClient, namespace: str) -> dict[str, Any]:
     }
 
 
-# -- coming back -------------------------------------------------------------------------------------------
+# -- teams that return -------------------------------------------------------------------------------------
 
 
 def may_be_adopted(client: KubernetesClient, live: Mapping[str, Any], stack: str) -> bool | str:
@@ -270,8 +272,9 @@ def may_be_adopted(client: KubernetesClient, live: Mapping[str, Any], stack: str
             return True
         live = found
     elif key.group_kind != "Namespace":
-        # Members cannot write the kinds that are kept, and their Namespace was adopted before. A member's claim
-        # with these labels becomes the claim of the entry, because the stack file declares a claim with this name.
+        # Members cannot write the kinds that are kept, and the object's Namespace was adopted before.
+        # A member's claim with these labels becomes the claim of the stack file's entry, because that entry has
+        # the same name.
         return True
     try:
         refuse_other_stack(team_namespace(live), stack)
@@ -418,7 +421,7 @@ def _nothing(_live: Mapping[str, Any]) -> bool:
     return False
 
 
-# -- for good ----------------------------------------------------------------------------------------------
+# -- final deletion ----------------------------------------------------------------------------------------
 
 
 def delete_namespaces(client: KubernetesClient, stack: str, namespaces: Iterable[str], progress: Progress) -> None:

@@ -38,7 +38,7 @@ class DeployedQuota:
 
 
 def deployed_quotas(client: KubernetesClient) -> Mapping[str, DeployedQuota]:
-    """Return the quotas of the teams of all stacks on a cluster by namespace, regardless of the engine.
+    """Return the quotas of all teams on a cluster by namespace, regardless of stack and engine.
 
     Retained namespaces have no GPU quota.
     """

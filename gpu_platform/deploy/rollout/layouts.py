@@ -22,7 +22,7 @@ _CONFIGS: Final = "mig-configs"
 _RETRY_SUFFIX: Final = "-again"
 
 Configs = Mapping[str, Sequence[Mapping[str, Any]]]
-"""Entries by config name."""
+"""Entries of a mig-parted config file, by config name."""
 
 
 def read_configs(text: str | None) -> Configs:

@@ -23,7 +23,9 @@ _PROGRESS_SECONDS = 15.0
 
 
 class RolloutFailed(Finding):
-    """Some nodes did not receive their new layout. Changed nodes stay changed, and the next run continues."""
+    """Some nodes did not receive their new layout. Changed nodes keep their new layout, and the next run continues
+    from there.
+    """
 
     def __init__(self, outcomes: Sequence[Outcome]) -> None:
         self.outcomes: tuple[Outcome, ...] = tuple(outcomes)
@@ -178,7 +180,7 @@ class _PoolRoll:
         self._active, self._waiting = active, [node for node in left if not node.taken]
 
     def _give_up(self, blocked: Sequence[NodeRoll]) -> None:
-        """Give up blocked nodes if nothing in the pool has moved within the drain timeout."""
+        """Give up on blocked nodes if the pool has made no progress within the drain timeout."""
         if time.monotonic() > self._moved_at + self._pool.rules.drain_timeout_seconds:
             for node in blocked:
                 node.give_up()
