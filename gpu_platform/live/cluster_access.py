@@ -35,7 +35,7 @@ class WrongKubeconfig(UnknownOutcome):
 
 
 class ClusterAccess:
-    """Access of one command to the cluster of a stack. The client is created at the first use.
+    """Gives one command access to the cluster of a stack. The client is created at the first use.
 
     In a cloud, each new client runs `pulumi stack output`. A failure is not cached, because the cluster may exist
     later.

@@ -1,4 +1,6 @@
-"""Sends requests to an API server, with retries and a total time limit, and turns its answers into errors."""
+"""Sends requests to an API server, with retries and a total time limit, and converts error responses to
+exceptions.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ _ETCD: Final = ("etcd", "context deadline exceeded", "request timed out", "trans
 class Refused(Finding):
     """The API server refused a request.
 
-    `status` is the HTTP status. `reason` is the reason of the API (`Invalid`, `Forbidden`, `AlreadyExists`, ...).
+    `status` is the HTTP status. `reason` is the API's reason (`Invalid`, `Forbidden`, `AlreadyExists`, ...).
     """
 
     def __init__(self, what: str, status: int, reason: str, message: str) -> None:
@@ -168,8 +170,8 @@ def _is_passing(refusal: Refused) -> bool:
 
 
 def _is_of_a_broken_server(refusal: Refused) -> bool:
-    """Return whether the refusal means that the API server or its etcd fails. The outcome of the request is then
-    unknown.
+    """Return whether the refusal means that the API server or its etcd has failed. The outcome of the request is
+    then unknown.
     """
     if "webhook" in refusal.message:
         return False

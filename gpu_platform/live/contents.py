@@ -91,7 +91,7 @@ class Contents:
         return dict(sorted(counts.items(), key=lambda item: (rank.get(item[0], len(rank)), item[0])))
 
     def __str__(self) -> str:
-        """Return the summary for a sentence, such as `1 volume claim (2 TiB), 1 StatefulSet, 3 pods`."""
+        """Return a summary for use in a sentence, such as `1 volume claim (2 TiB), 1 StatefulSet, 3 pods`."""
         parts = [_counted(count, kind) + self._size(kind) for kind, count in self.kinds.items()]
         if self.pods:
             held = ", ".join(f"{count} {resource}" for resource, count in self.gpus.items())

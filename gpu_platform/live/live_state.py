@@ -92,7 +92,9 @@ def _keeps_driver(node: Mapping[str, Any]) -> bool:
 
 
 def _owner(pod: Mapping[str, Any]) -> str:
-    """Return the controller that people know: the Deployment instead of its ReplicaSet, or the pod itself."""
+    """Return the pod's controller, with the Deployment instead of its ReplicaSet, or the pod itself if it has
+    none.
+    """
     owner = next((one for one in items_at(pod, "metadata", "ownerReferences") if one.get("controller")), None)
     if owner is None:
         return f"Pod {pod['metadata']['name']}"
@@ -102,7 +104,9 @@ def _owner(pod: Mapping[str, Any]) -> str:
 
 
 def _by_pool(nodes: Sequence[Mapping[str, Any]], pools: Sequence[PoolPlan]) -> dict[str, tuple[str, ...]]:
-    """Return the nodes by pool: the pool in a node's label, or else the pool whose node selector matches."""
+    """Return the nodes by pool. A node is in the pool in its label, or else in the pool whose node selector
+    matches it.
+    """
     found: dict[str, list[str]] = {pool.name: [] for pool in pools}
     for node in nodes:
         labels = mapping_at(node, "metadata", "labels")
@@ -114,7 +118,7 @@ def _by_pool(nodes: Sequence[Mapping[str, Any]], pools: Sequence[PoolPlan]) -> d
 
 
 def _marks(node: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the keys of the taints and of the cordon that the node agent uses to hold a node back."""
+    """Return the keys of the taints, and the cordon annotation, with which the node agent keeps pods off the node."""
     ours = {taint.key for taint in HOLDING_TAINTS}
     tainted = [str(one["key"]) for one in items_at(node, "spec", "taints") if one["key"] in ours]
     cordoned = names.CORDON_ANNOTATION in mapping_at(node, "metadata", "annotations")

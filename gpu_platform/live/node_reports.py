@@ -80,7 +80,7 @@ def collect_report(
 
 
 def left_pods(client: KubernetesClient, node: Mapping[str, Any]) -> tuple[LeftPod, ...]:
-    """Return the GPU pods on a node that a drain does not evict. Only their owners can end them."""
+    """Return the GPU pods on a node that a drain does not evict. Only their owners can stop them."""
     pods = list(client.objects("v1", "Pod", field_selector=f"spec.nodeName={node['metadata']['name']}"))
     bare = (LeftPod(pod_name(pod)) for pod in pods if eviction_action(pod) == "unmanaged" and uses_gpus(pod))
     return (*bare, *(LeftPod(pod_name(pod), daemon_set_of(pod)) for pod in daemon_gpu_pods(pods)))
@@ -117,7 +117,7 @@ def wait_for_report(
     plan: EnvironmentPlan,
     timeout_seconds: float,
 ) -> ValidationReport:
-    """Return the first report in which every node passes, or the last one before the timeout."""
+    """Return the first report in which every node passes, or the last report before the timeout."""
     deadline = time.monotonic() + timeout_seconds
     while True:
         report = collect_report(client, plan)

@@ -1,4 +1,4 @@
-"""Reads objects of the API server and manifests: the value at a path, an annotation, the key of an object."""
+"""Helpers that read API objects and manifests: the value at a path, an annotation, or the object's key."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ObjectKey:
 
     @property
     def group_kind(self) -> str:
-        """Return `Kind.group`, as the ApplySet specification writes it."""
+        """Return `Kind.group`, the notation of the ApplySet specification."""
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
     def __str__(self) -> str:

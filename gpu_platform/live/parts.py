@@ -21,9 +21,9 @@ def find_parts(client: KubernetesClient, parts: Iterable[PartPlan]) -> tuple[Ins
     """Return the workloads in all namespaces that run the controllers `parts`, and the custom resources that
     configure these controllers.
 
-    Raises Refused and UnknownOutcome. A workload that a controller created is left out, because the controller
-    itself is found. If a part may be limited to nodes outside the pools, a workload that selects its nodes by
-    labels of the cluster's owner is left out.
+    Raises Refused and UnknownOutcome. A workload that another controller created is left out, because its owner is
+    found. If a controller may be limited to nodes outside the pools, a workload that selects its nodes by labels
+    of the cluster's owner is left out.
     """
     return tuple(found for part in parts for found in _of_part(client, part))
 
@@ -51,7 +51,7 @@ def _has_controller(live: Mapping[str, Any]) -> bool:
 
 
 def _keeps_off(live: Mapping[str, Any]) -> bool:
-    """Return whether a workload runs only on nodes with labels that not every GPU node has."""
+    """Return whether a workload's node selector or node affinity may exclude GPU nodes."""
     pod = mapping_at(live, "spec", "template", "spec")
     if any(not key.startswith(_OF_EVERY_GPU_NODE) for key in mapping_at(pod, "nodeSelector")):
         return True

@@ -18,7 +18,7 @@ EvictionAction = Literal["evict", "keep", "unmanaged"]
 
 @dataclass(frozen=True, slots=True)
 class GpuPod:
-    """A pod that uses GPUs, with its `namespace/name` and its units by extended resource."""
+    """A pod that uses GPUs, with its `namespace/name` and its number of units of each extended resource."""
 
     name: str
     units: Mapping[str, int]

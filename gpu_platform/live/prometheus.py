@@ -22,7 +22,7 @@ _ERROR_BYTES: Final = 10_000
 
 
 class QueryRefused(Exception):
-    """Prometheus answered that it cannot evaluate a query. The message is the text of the answer."""
+    """Prometheus cannot evaluate a query. The message is the reason in its response."""
 
 
 @dataclass(frozen=True, slots=True)

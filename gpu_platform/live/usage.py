@@ -15,7 +15,7 @@ _ENDED = {"Succeeded", "Failed"}
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Number of scheduled and pending GPU pods, and the used units by pool and extended resource."""
+    """Number of scheduled and pending GPU pods, and the GPU resources in use by pool and resource name."""
 
     scheduled: int
     pending: int
@@ -100,7 +100,7 @@ def uses_gpus(pod: Mapping[str, Any]) -> bool:
 
 
 def gpu_units(pod: Mapping[str, Any]) -> dict[str, int]:
-    """Return the units of each GPU resource that the containers of a pod use.
+    """Return the number of units of each GPU resource that the containers of a pod use.
 
     Requests and limits of an extended resource are equal, but a manifest may set only one of them.
     """

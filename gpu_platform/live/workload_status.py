@@ -30,7 +30,7 @@ _KINDS: Final[Mapping[str, tuple[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class UnreadyWorkload:
-    """A team's Deployment whose pods do not all run, or a failed job, with the reason and pod problems."""
+    """A team's Deployment whose pods are not all running, or a failed job, with the reason and pod problems."""
 
     namespace: str
     name: str
@@ -46,7 +46,7 @@ class UnreadyWorkload:
 
 
 def wait_for_workloads(client: KubernetesClient, plan: Plan, seconds: float) -> tuple[UnreadyWorkload, ...]:
-    """Wait at most `seconds` until the pods of all declared workloads run.
+    """Wait up to `seconds` until all pods of the declared workloads are running.
 
     Return the workloads that are not ready.
     """

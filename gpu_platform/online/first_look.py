@@ -14,7 +14,8 @@ from gpu_platform.planning.plan import EnvironmentPlan
 
 
 def existing_cluster_client(plan: EnvironmentPlan) -> KubernetesClient | None:
-    """Return a client for the plan's existing cluster through its cloud's API, with the user's credentials.
+    """Return a client for the plan's existing cluster. The kubeconfig comes from the cloud's API, with the user's
+    credentials.
 
     Returns None if `up` creates the cluster, or if the cluster is in no supported cloud. Raises UnknownOutcome if
     the cloud does not answer.

@@ -1,4 +1,4 @@
-"""Typed answers of AWS, reduced to the fields that the comparisons need."""
+"""Typed AWS responses, reduced to the fields that the comparisons need."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Account and ARN of the credentials that are used."""
+    """Account and ARN of the credentials in use."""
 
     account: str
     arn: str

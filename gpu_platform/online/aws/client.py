@@ -1,4 +1,4 @@
-"""Read-only client for AWS, which fetches typed answers and decides nothing."""
+"""Read-only client for AWS. It returns typed responses, and the comparisons interpret them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class AwsClient:
         self._api = api or AwsApi(region)
 
     def identity(self) -> Identity:
-        """Return the account and ARN of the credentials that are used."""
+        """Return the account and ARN of the credentials in use."""
         answer = self._api.call("sts", "GetCallerIdentity")
         return Identity(account=answer["Account"], arn=answer["Arn"])
 
@@ -177,7 +177,7 @@ class AwsClient:
         )
 
     def networks_admitted(self, security_group: str, port: int) -> tuple[str, ...]:
-        """Return the networks that a security group admits at a TCP port."""
+        """Return the IPv4 CIDR blocks that a security group admits on a TCP port."""
         filters = [{"Name": "group-id", "Values": [security_group]}]
         rules = self._api.pages("ec2", "DescribeSecurityGroupRules", "SecurityGroupRules", Filters=filters)
         return tuple(

@@ -43,7 +43,7 @@ def is_deployed(plan: EnvironmentPlan, found: Cluster | None) -> bool:
 def compare_new_cluster(
     plan: EnvironmentPlan, found: Cluster | None, log_group_exists: bool
 ) -> Iterator[OnlineFinding]:
-    """Yield a finding for each object that already has the name of an object of the cluster that `up` creates."""
+    """Yield findings about whether the names of the new cluster and of its log group are free."""
     looked_at = f"name of the new cluster: {plan.cluster.name}"
     if is_deployed(plan, found):
         yield OnlineFinding(looked_at=looked_at, severity="fine", found="this stack has created it already")

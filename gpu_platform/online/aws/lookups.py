@@ -1,4 +1,4 @@
-"""Lookups of `doctor --online` for a stack on AWS, in order."""
+"""Lookups that `doctor --online` makes for a stack on AWS, in order."""
 
 from __future__ import annotations
 

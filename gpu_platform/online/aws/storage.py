@@ -15,7 +15,9 @@ _MISSING_BUCKET = f"{_MISSING}, and requests to it fail"
 
 
 def bucket_names(plan: EnvironmentPlan) -> Mapping[str, bool]:
-    """Return the buckets that teams mount or have an identity for. The value is true if a team mounts it."""
+    """Return the buckets that teams mount or may access through an IAM role. The value is true if a team mounts
+    the bucket.
+    """
     mounted = [one.attributes["bucketName"] for one in plan.storage.volumes if one.driver == buckets.DRIVER]
     roles = plan.identities.roles if isinstance(plan.identities, EksIdentities) else ()
     return dict.fromkeys((bucket for role in roles for bucket in role.buckets), False) | dict.fromkeys(

@@ -250,7 +250,7 @@ def _definitions(
         severity: Severity = "stops"
         problems = tuple(crd_problems([part], installed.crds, is_needed))
         if not problems:
-            # The plan has no manifests, so it is not known whether one of them has the field.
+            # The plan has no manifests, so it is not known whether a workload sets the field.
             severity = "warns"
             problems = tuple(crd_problems([part], installed.crds, lambda one: one.by == "program"))
         for problem in problems:

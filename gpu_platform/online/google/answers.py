@@ -1,4 +1,4 @@
-"""Typed answers of Google Cloud, reduced to the fields that the comparisons need."""
+"""Typed Google Cloud responses, reduced to the fields that the comparisons need."""
 
 from __future__ import annotations
 

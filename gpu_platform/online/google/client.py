@@ -1,4 +1,4 @@
-"""Read-only client for Google Cloud that returns typed responses and decides nothing.
+"""Read-only client for Google Cloud. It returns typed responses, and the comparisons interpret them.
 
 The responses have the format of the REST APIs compute v1, container v1, serviceusage v1 and cloudquotas v1. They
 have not been compared with the discovery documents field by field.

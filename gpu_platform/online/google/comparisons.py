@@ -200,8 +200,8 @@ def compare_network(what: str, name: str, exists: bool) -> OnlineFinding:
 def compare_subnet(
     plan: EnvironmentPlan, cluster: GkeClusterPlan, name: str, found: Subnet | None
 ) -> OnlineFinding:
-    """Return a finding about whether a subnet has enough addresses for nodes, pods and services, and overlaps no
-    GPU network.
+    """Return a finding about whether a subnet has enough addresses for nodes, pods and services, and whether it
+    overlaps a GPU network.
     """
     looked_at = f"subnet {name}"
     if found is None:

@@ -1,4 +1,4 @@
-"""Lookups of `doctor --online` for a stack on Google Cloud, in order."""
+"""Lookups that `doctor --online` makes for a stack on Google Cloud, in order."""
 
 from __future__ import annotations
 
