@@ -48,10 +48,10 @@ class RuleNotChecked(UnknownValueError):
 
 
 def plain(value: object) -> Any:  # noqa: ANN401 - JSON
-    """Convert a value of the CLI to the form of a resource record.
+    """Convert a value from the CLI to the format of a resource record.
 
-    The CLI's proxies raise an error for unknown values; a record contains a sentinel instead. All numbers from the
-    CLI are floats.
+    The CLI's proxies raise an error for unknown values, but a resource record contains a sentinel instead. All
+    numbers from the CLI are floats.
     """
     if isinstance(value, str):
         return value
@@ -131,7 +131,7 @@ def _remedy_policy(rule: Rule[Any, Any]) -> ResourceValidationPolicy:
 
 
 def _write(props: MutableMapping[str, Any], remedy: Remedy) -> None:
-    """Write a value in place, so that all other values of the CLI, including secrets, remain unchanged."""
+    """Write a value in place, so that all other values from the CLI, including secrets, remain unchanged."""
     *way, last = remedy.at.keys
     here: Any = props
     for key in way:

@@ -86,8 +86,8 @@ def configure(
     configuration.
 
     The format is `{"all": LEVEL, "<rule id>": LEVEL | {"enforcementLevel": LEVEL, ...the rule's settings}}`. A
-    rule's own level overrides `all`. With neither, a rule has its default level. Raises BadInput with every
-    mistake; `source` names the configuration in the message.
+    rule's own level overrides `all`. With neither, a rule has its default level. Raises one BadInput that lists
+    every mistake; `source` names the configuration in the message.
     """
     problems: list[Problem] = []
     every = rules(own)

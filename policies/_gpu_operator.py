@@ -292,9 +292,9 @@ def _names_mig_config(stack: Stack) -> bool:
 
 
 def _documents(stack: Stack, component: str) -> Iterator[tuple[Resource, str, Value, bool]]:
-    """Yield each text of a ConfigMap or of the operator's inline data.
+    """Yield each string in a ConfigMap or in the operator's inline data.
 
-    Each item has the resource, the key, the text, and whether the operator's values name the source.
+    Each item has the resource, the key, the string, and whether the operator's values name the source.
     """
     found = stack.view(operator)
     named = None

@@ -76,7 +76,9 @@ class GuideTable:
         )
 
     def holds(self, layout: Mapping[str, int]) -> bool:
-        """Return whether one GPU supports all instances of `layout` at once. `layout` has the count by profile."""
+        """Return whether one GPU supports all instances of `layout` at once. `layout` is the number of instances
+        by profile.
+        """
         wanted: list[GuideProfile] = []
         for name, count in layout.items():
             profile = self.profile(name)
@@ -108,7 +110,7 @@ def layout_text(layout: Mapping[str, int]) -> str:
 
 
 def layout_error(table: GuideTable, layout: Mapping[str, int], product: str) -> LayoutError | None:
-    """Return why a GPU does not support `layout`, or None if it does. `layout` has the count by profile."""
+    """Return why a GPU does not support `layout` (the number of instances by profile), or None if it does."""
     if table.holds(layout):
         return None
     known = [profile.name for profile in table.profiles]

@@ -1,4 +1,4 @@
-"""Loads company rules: Python modules outside the pack that a stack file names."""
+"""Loads company rules: Python modules that a stack file names and that are not part of the policy pack."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WRONG = "own rules"
 
 
 def own_rules(modules: Sequence[str]) -> tuple[Rule[Any, Any], ...]:
-    """Return the rules of the modules, in order. Raises BadInput with every problem, at `own_rules[i]`."""
+    """Return the rules of the modules, in order. Raises one BadInput that lists every problem, at `own_rules[i]`."""
     problems: list[Problem] = []
     found: dict[str, Rule[Any, Any]] = {}
     for index, module in enumerate(modules):

@@ -1,4 +1,4 @@
-"""Paths of pod specs in each kind of resource, and paths of the counts of pods that run together.
+"""Paths of pod specs in each kind of resource, and paths of the fields that count the pods that run together.
 
 Kinds and fields: Kubernetes 1.36 API; JobSet v1alpha2, Trainer v1 and v2, KubeRay v1, LeaderWorkerSet v1, Kueue
 v1beta2 and KEDA v1alpha1, read in their CustomResourceDefinitions 2026-11-23.
@@ -157,7 +157,7 @@ def _is_container(one: Value) -> bool:
 
 
 def pod_patches(inputs: Value) -> tuple[PodTemplate, ...]:
-    """Return the parts of pod specs that a TrainJob applies to its runtime's pods. Never raises."""
+    """Return the partial pod specs that a TrainJob applies to its runtime's pods. Never raises."""
     try:
         found = [patch for patch, _ in _walk(inputs, _PATCHES.split("."))]
         return tuple(PodTemplate(patch.get("spec"), patch.get("metadata")) for patch in found)

@@ -140,7 +140,7 @@ class NodePool(ABC):
         return Value(self.resource.urn)
 
     def kubelet_policy(self, manager: Manager) -> Value:
-        """Return a manager's policy in the kubelet's configuration in lower case, if it is visible."""
+        """Return a manager's policy from the kubelet's configuration, in lower case, if it is visible."""
         del manager
         return Value(self.resource.urn)
 

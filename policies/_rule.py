@@ -35,7 +35,7 @@ class Severity(StrEnum):
     CRITICAL = "critical"
     """GPUs are unusable, allocated twice, or taken by workloads that must not have them."""
     HIGH = "high"
-    """A workload does not start, fails, or receives something different from its request."""
+    """A workload fails to start, fails later, or gets something other than what it requested."""
     MEDIUM = "medium"
     """Everything works, but GPU time is wasted."""
     LOW = "low"

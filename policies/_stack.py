@@ -1,4 +1,4 @@
-"""The resources of one stack that rules check, with cached views of them."""
+"""The resources of one stack, as rules check them, with cached views."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Stack:
         return self._by_urn.get(urn)
 
     def view(self, build: Callable[[Stack], ViewT]) -> ViewT:
-        """Return `build(self)` from a cache. Building a view never raises, but reading its parts may raise
+        """Return `build(self)` from a cache. Building a view never raises, but reading the view's values may raise
         NotVisible.
         """
         if build not in self._views:

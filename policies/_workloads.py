@@ -150,7 +150,7 @@ class Workload(ObjectSubject):
 
     @property
     def node_terms(self) -> _Terms:
-        """Requirements of the pod for its node: alternatives, each with keys, operators and values.
+        """Alternative requirements of the pod for its node. Each alternative has keys, operators and values.
 
         The node selector is part of every alternative. The terms of a required node affinity are alternatives.
         """

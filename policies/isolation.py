@@ -1,7 +1,7 @@
 """Rules about isolation: pods that use GPUs without a request, access to the node, and other pods on GPU nodes.
 
 In the namespaces of teams, the API server enforces rules with the same ids. The section "The same rules at
-admission" of the documentation describes where the two differ.
+admission" of the documentation describes where the policy pack and the API server differ.
 
 Sources: NVIDIA container toolkit docs, NVIDIA_VISIBLE_DEVICES and CDI annotations; GKE's NRI device injector
 (container-engine-accelerators, nri_device_injector); Kubernetes docs, Pod Security Standards. Read 2026-11-23.
