@@ -175,13 +175,13 @@ def _shared_by_strangers(stack: Stack, _: _Quotas, settings: TrustSettings) -> I
                 yield Breach(
                     at=[amount for namespace, amount, _ in quotas if namespace in teams][-1],
                     found=f"{resource} for {', '.join(teams)}" + (f", a share on pool {pool!r}" if pool else ""),
-                    allowed="shares of a GPU for one team, or for teams that `trusted` lists together",
+                    allowed="shares of a GPU for one team, or for teams in one group of `trusted`",
                     fix=(
                         f"use whole GPUs or MIG on pool {pool}"
                         if pool
                         else "give each team a pool or MIG instances"
                     )
-                    + ", or list the teams together in this rule's `trusted`",
+                    + ", or list these teams as one group in the `trusted` setting of this rule",
                 )
                 break
     if gaps:

@@ -203,7 +203,7 @@ def _own_group_on_reservation(stack: Stack, pool: EksNodeGroup, _: Settings) -> 
             at=placement,
             found=f"a new placement group on the reservation of pool {pool.name!r}",
             allowed="the placement group of the reservation, or none",
-            fix="remove the placement group; instances outside the reservation's placement group do not all fit",
+            fix="remove the placement group; with another group, part of the reserved capacity cannot be used",
         )
 
 

@@ -1,4 +1,4 @@
-"""`gpu-platform capacity`: physical and logical GPUs, cost, waste, and whether the nodes can satisfy all quotas."""
+"""`gpu-platform capacity`: physical and logical GPUs, cost, waste, and whether the nodes satisfy all quotas."""
 
 from __future__ import annotations
 

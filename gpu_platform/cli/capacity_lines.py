@@ -80,7 +80,7 @@ def compute(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def team_stacks(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield, for each resource, the amount allocated to teams, including the quotas of the deployed team stacks."""
+    """Yield the units of each resource that are allocated to teams, including the deployed team stacks."""
     if document["team_stacks"] is None:
         yield "quotas of team stacks are not included; --deployed reads them from the cluster"
         return

@@ -230,8 +230,8 @@ def preview_stack(
     if prepared.is_new_sandbox:
         name = prepared.loaded.plan.cluster.name
         print(
-            f"sandbox {name} was started for this preview and still runs: "
-            f"`gpu-platform sandbox down --name {name}` deletes it",
+            f"sandbox {name} was started for this preview and is still running: `gpu-platform sandbox down "
+            f"--name {name}` deletes it",
             file=sys.stderr,
         )
     refuse(announced.impacts, refused)

@@ -294,7 +294,7 @@ def _show(run: Destruction, found: _ClusterContents, *, delete_data: bool) -> No
     for name, nodes, gpus, goes in _pools(run):
         size = f"{counted(nodes, 'node')} with {counted(gpus, 'GPU') if gpus else 'no GPUs'}"
         fate = (
-            "the nodes are deleted and their pods end"
+            "the nodes are deleted and their pods are terminated"
             if goes
             else "the nodes stay without the labels of this stack"
         )
@@ -364,7 +364,10 @@ def _show_left(run: Destruction, kept: Sequence[str], retained: _Retained, *, de
         )
     cluster = run.plan.cluster
     if cluster.access == "sandbox" and run.plan.kind == "environment":
-        print(f"  sandbox {cluster.name} still runs: `gpu-platform sandbox down --name {cluster.name}` deletes it")
+        print(
+            f"  sandbox {cluster.name} is still running: `gpu-platform sandbox down --name {cluster.name}` "
+            "deletes it"
+        )
 
 
 def _removal(run: Destruction, namespace: kept_namespaces.TeamNamespace) -> str:

@@ -90,8 +90,8 @@ class Deployment(Protocol):
     def up(self, rolled: Mapping[str, str]) -> ChangesDocument:
         """Deploy, wait until all resources are ready, and return the changes.
 
-        `rolled` contains, for each pool, the MIG config that all its live nodes already have. If the MIG label of such a
-        pool changes, no node is disrupted.
+        `rolled` contains, for each pool, the MIG config that all its live nodes already have. If the MIG label of
+        such a pool changes, no node is disrupted.
         """
         ...
 
@@ -367,7 +367,7 @@ class PulumiDeployment:
         except (Refused, UnknownOutcome) as reason:
             self.progress.line(
                 "namespaces of teams that left the stack could not be marked as retained (the next "
-                f"`gpu-platform up` does it): {reason}"
+                f"`gpu-platform up` will mark them): {reason}"
             )
 
     @contextmanager

@@ -91,7 +91,7 @@ def _row(pool: PoolPlan, nodes: int) -> _Row:
 
 
 def _unused(before: EnvironmentPlan | None, plan: EnvironmentPlan) -> Mapping[str, int]:
-    """Return the pools in which an edit of `desired` changes no nodes, with the number of nodes before the edit."""
+    """Return the pools in which an edit of `desired` changes no nodes, with their previous number of nodes."""
     if before is None:
         return {}
     facts = pool_facts(before)
@@ -145,7 +145,7 @@ def _before(base: Path | None) -> tuple[EnvironmentPlan | None, str]:
     except BadInput:
         return (
             None,
-            f"`{base}`, the stack file before this change, is not valid: there is nothing to compare with.",
+            f"`{base}`, the stack file before this change, is not valid, so there is nothing to compare with.",
         )
     return (plan, "") if isinstance(plan, EnvironmentPlan) else (None, "")
 

@@ -174,7 +174,7 @@ class StackLock:
     def _lose(self, why: str) -> None:
         self._lost = (
             f"stack {self._stack}: this run lost its lock after {self._lease_seconds} s without renewal ({why}) "
-            f"and stopped. Run the same command again: it continues"
+            "and stopped. Run the same command again to continue"
         )
         # A shell's background job ignores SIGINT, so it receives SIGTERM. A real signal also ends a wait for a
         # silent server.

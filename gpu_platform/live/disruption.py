@@ -1,4 +1,4 @@
-"""Reads PodDisruptionBudgets, and converts budgets and pods from the API server to the types that planning uses."""
+"""Reads PodDisruptionBudgets, and converts live budgets and pods to the types that planning uses."""
 
 from __future__ import annotations
 

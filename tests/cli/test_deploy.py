@@ -302,7 +302,7 @@ def test_a_preview_names_the_sandbox_that_it_started_and_what_deletes_it(
     assert "was started for this preview" not in capsys.readouterr().err, "it ran before"
     monkeypatch.setattr(deploy.control_plane, "status", lambda _name: SimpleNamespace(state="absent"))
     deploy.preview_stack("test", "auto", to_json=False)
-    assert f"sandbox {name} was started for this preview and still runs" in capsys.readouterr().err
+    assert f"sandbox {name} was started for this preview and is still running" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("there", "said"), [(None, True), ({"train": 1}, False)])

@@ -71,7 +71,7 @@ def why(folder: Path, *workloads: dict[str, Any]) -> str:
 def test_kueue_stays_for_workloads_that_run_or_wait_and_names_them(tmp_path: Path) -> None:
     running, waiting = workload("running", "QuotaReserved", "Admitted"), workload("waiting")
     text = why(tmp_path, running, waiting)
-    assert "- still runs: Job running in namespace vision; wait until it ends" in text
+    assert "- is still running: Job running in namespace vision; wait until it ends" in text
     assert "- waits for a deleted queue: Job waiting in namespace vision; delete it" in text
 
 

@@ -168,7 +168,7 @@ def test_without_queueing_kueue_is_removed_after_its_workloads_end(
     (before,) = vision.pods("long")
     ran = platform.up(without, "shop")
     assert ran.code == 1
-    assert "still runs: Job long in namespace vision; wait until it ends, or delete it" in ran.err
+    assert "is still running: Job long in namespace vision; wait until it ends, or delete it" in ran.err
     (pod,) = vision.pods("long")
     assert (pod["metadata"]["uid"], pod["status"]["phase"]) == (before["metadata"]["uid"], "Running")
     vision.end("long")

@@ -87,7 +87,7 @@ def why_kueue_stays(client: KubernetesClient) -> str:
         "Kueue stays, because workloads that it manages have not ended. Everything else is deployed, without "
         "queues. Until Kueue is deleted, new workloads of teams do not start. Run the command again when the "
         "workloads in this list have ended:",
-        *_shortened("still runs: {}; wait until it ends, or delete it", running),
+        *_shortened("is still running: {}; wait until it ends, or delete it", running),
         *_shortened("waits for a deleted queue: {}; delete it, and create it again afterwards", waiting),
     ]
     return "\n".join(lines)

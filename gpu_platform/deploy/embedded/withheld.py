@@ -15,8 +15,8 @@ _MAX_LISTED = 8
 def withheld_text(keys: Sequence[ObjectKey], total: int, previewed: Changes | None) -> str:
     """Return a message about the objects that a run did not apply, or an empty string if it applied all objects.
 
-    `previewed` contains the changes if the run has compared the objects with the cluster. In that case, only objects
-    that change are listed.
+    `previewed` contains the changes if the run has compared the objects with the cluster. In that case, only
+    objects that change are listed.
     """
     if not keys:
         return ""

@@ -253,7 +253,7 @@ _PRIORITY: Final = re.compile(r"PriorityClass\.scheduling\.k8s\.io \"([^\"]+)\" 
 
 
 def _ways_on(text: str) -> Iterator[str]:
-    """Yield advice about changes that the API server rejects, where the provider's preview does not detect this."""
+    """Yield advice about changes that the API server rejects and that the provider's preview accepts."""
     for name in dict.fromkeys(_PRIORITY.findall(text)):
         yield (
             f"the value of a PriorityClass never changes: run `kubectl delete priorityclass {name}`, then the "
@@ -283,7 +283,7 @@ class Steps:
 
 
 def _key(urn: str, inputs: Mapping[str, Any]) -> ObjectKey:
-    """Return the key of a Kubernetes object, as the embedded engine does. For other resources, use type and name."""
+    """Return the key of a Kubernetes object. The key of any other resource contains only its type and name."""
     type_, name = urn.split("::", 3)[2:]
     type_ = type_.rpartition("$")[2]
     if type_.startswith(KUBERNETES_PREFIX) and "apiVersion" in inputs and "kind" in inputs:

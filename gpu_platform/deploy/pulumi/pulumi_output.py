@@ -1,4 +1,4 @@
-"""Removes tracebacks of interrupted programs, and lines about unchanged resources, from the Pulumi CLI's output."""
+"""Removes tracebacks of interrupted programs and lines about unchanged resources from Pulumi's output."""
 
 from __future__ import annotations
 

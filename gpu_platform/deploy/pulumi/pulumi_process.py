@@ -68,7 +68,7 @@ class InterruptibleCommand(automation.PulumiCommand):
 
 
 class _Process:
-    """A process in a separate process group. Ctrl-C in the terminal reaches only this program, which forwards it."""
+    """A process in its own process group. Ctrl-C in the terminal reaches only our process, which forwards it."""
 
     def __init__(
         self,

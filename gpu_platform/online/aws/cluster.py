@@ -52,7 +52,10 @@ def compare_new_cluster(
         yield OnlineFinding(
             looked_at=looked_at,
             severity="stops",
-            found=f"EKS {found.version} with this name exists, without the tag {names.STACK_LABEL}={plan.stack}",
+            found=(
+                f"an EKS cluster with this name exists (Kubernetes {found.version}), without the tag "
+                f"{names.STACK_LABEL}={plan.stack}"
+            ),
             why="EKS refuses a second cluster of the same name",
             fix="choose another cluster.name, or remove cluster.create to use the existing cluster",
         )

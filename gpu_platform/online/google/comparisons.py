@@ -97,7 +97,7 @@ def _reasons(pool: PoolPlan, found: Reservation, now: datetime) -> Iterator[tupl
     if not found.specific:
         yield (
             "stops",
-            "any machine may use it, but a pool can name only a reservation that every machine has to name",
+            "any machine may use it, but a pool can name only a reservation that machines must name to use it",
             "create the reservation with --require-specific-reservation",
         )
     if found.count and found.count < pool.nodes.desired:
@@ -227,7 +227,7 @@ def _subnet_problem(plan: EnvironmentPlan, cluster: GkeClusterPlan, found: Subne
     most = create.most_system_nodes + sum(pool.nodes.max + cloud.surge for pool, cloud in on_gke)
     room = min(node_addresses(found.cidr), pod_ranges(found.secondary[vpc.pods_range]))
     if room < most:
-        why = f"it has room for {counted(room, 'node')}, but the pools have up to {most} while they are rolled"
+        why = f"it has room for {counted(room, 'node')}, but the pools have up to {most} during a rolling update"
         return why, "use a larger subnet, or lower count.max of the pools"
     return None
 
@@ -265,7 +265,10 @@ def _compare_new(plan: EnvironmentPlan, cluster: GkeClusterPlan, found: Cluster 
     return OnlineFinding(
         looked_at=looked_at,
         severity="stops",
-        found=f"GKE {found.facts.version} with this name exists, without the labels of stack {plan.stack}",
+        found=(
+            f"a GKE cluster with this name exists (Kubernetes {found.facts.version}), without the labels of "
+            f"stack {plan.stack}"
+        ),
         why="GKE refuses a second cluster of the same name",
         fix="choose another cluster.name, or remove cluster.create to use the existing cluster",
     )
