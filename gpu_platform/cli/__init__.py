@@ -1,4 +1,4 @@
-"""The command line `gpu-platform`."""
+"""The `gpu-platform` command line."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from gpu_platform.base import interruption
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line with `arguments` (default: the arguments of the process), then raise SystemExit.
 
-    The commands are imported here, after the signal handlers are set. The import takes some tenths of a second,
-    and a signal may arrive during it.
+    The commands are imported here, after the signal handlers are set. The import takes a few tenths of a second,
+    and a signal may arrive in that time.
     """
     with interruption.handled(restore=arguments is not None):
         from gpu_platform.cli.app import main as run
@@ -18,7 +18,7 @@ def main(arguments: list[str] | None = None) -> None:
             run(arguments)
         finally:
             if arguments is None:
-                interruption.ignore()  # a signal after the end of the command would kill Python during its exit
+                interruption.ignore()  # a signal that arrives after the command would kill Python while it exits
 
 
 __all__ = ["main"]

@@ -29,10 +29,10 @@ _INTERRUPTED = 130  # Typer's exit code for every KeyboardInterrupt
 
 
 class _Commands(CommandGroup):
-    """All commands. Errors about the value of an option are shown without pydantic's prefix."""
+    """All commands. Errors about option values are shown without pydantic's prefix."""
 
     def sections(self) -> Mapping[str, Sequence[str]]:
-        """Return the names of the commands by task."""
+        """Return the command names, grouped by task."""
         sections = {
             task: [one[0] if isinstance(one, tuple) else command_name(one) for one in commands]
             for task, commands in _TASKS.items()

@@ -19,7 +19,7 @@ from validators.report import NodeReport, ValidationReport
 
 
 def burn_in_stack(stack: str, *, pools: Sequence[str], nodes: Sequence[str], to_json: bool) -> ExitCode:
-    """Run active checks on idle nodes, print the results and keep them for `validate`.
+    """Run active checks on idle nodes, print the results and store them for `validate`.
 
     Raises BadInput if `validation.burn_in` is not set, or if a pool or node does not exist.
     """

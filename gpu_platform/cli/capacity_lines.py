@@ -1,4 +1,4 @@
-"""Sentences and numbers of a capacity document, shared by the text output and the HTML page."""
+"""Formats the sentences and numbers of a capacity document for the text output and the HTML page."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def team_stacks(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def quotas(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield whether the nodes can satisfy the quotas of all teams, and which quotas conflict."""
+    """Yield lines about whether the nodes can satisfy the quotas of all teams, and which quotas conflict."""
     for key, size in (("desired", "desired"), ("most", "maximum")):
         result = found[key]
         if result is None:

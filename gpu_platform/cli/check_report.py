@@ -83,7 +83,7 @@ def placed(report: PolicyReport, loaded: LoadedStack) -> PolicyReport:
 
 
 def mistakes(error: BadInput, positions: Positions) -> tuple[Finding, ...]:
-    """Return the problems of an invalid stack file as findings."""
+    """Return the problems in an invalid stack file as findings."""
     return tuple(
         Finding(STACK_FILE_RULE, "error", str(problem), positions.of(problem.path)) for problem in error.problems
     )
@@ -233,7 +233,7 @@ def _xml(text: str) -> str:
 
 
 def _shown(path: Path) -> str:
-    """Return the path relative to the current folder if the file is below it, or else the absolute path.
+    """Return the path relative to the current folder if the file is inside it, or else the absolute path.
 
     Code scanning shows findings only at relative paths.
     """

@@ -155,7 +155,7 @@ def _report(
 
 
 def refuse_protected(stack: str, names: Sequence[str], source: str) -> None:
-    """Raise BadInput if something is protected. `names` is the stack output `protected`."""
+    """Raise BadInput if something is protected. `names` is the value of the stack output `protected`."""
     by_field = [name.removesuffix(PROTECT_FIELD) for name in names if name.endswith(PROTECT_FIELD)]
     by_cluster = [name for name in names if not name.endswith(PROTECT_FIELD)]
     problems = [

@@ -1,4 +1,4 @@
-"""Commands of extensions. Distributions register them under the entry point `gpu_platform.commands`.
+"""Commands that extensions add. Distributions register them under the entry point `gpu_platform.commands`.
 
 The commands of the project's own extensions are also listed here, so that an error can name the extension to
 install.

@@ -64,8 +64,8 @@ _QUESTIONS: Mapping[str, tuple[str, str]] = {
 def write_stack(name: str, given: Answers, *, out: Path | None, to_json: bool) -> ExitCode:
     """Write a stack file from the answers, and print the next commands.
 
-    Outside of a project, the current folder becomes a project, unless `out` names another place. Raises BadInput
-    if an answer is missing without a terminal, if a file exists, or if the stack would not pass `check`.
+    Outside of a project, the current folder becomes a project, unless `out` names the file to write. Raises
+    BadInput if an answer is missing without a terminal, if a file exists, or if the stack would not pass `check`.
     """
     is_new_project = out is None and stacks_dir() == STACKS_DIR and STACKS_DIR.parent != PROJECT_ROOT
     files = dict(project_files(STACKS_DIR.parent)) if is_new_project else {}

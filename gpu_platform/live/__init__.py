@@ -1,1 +1,1 @@
-"""Reads from a running cluster: the client, nodes, pods, usage, versions and node reports."""
+"""The Kubernetes client, and functions that read nodes, pods, usage, versions and node reports from a cluster."""

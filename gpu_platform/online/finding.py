@@ -26,7 +26,7 @@ class OnlineFinding:
 
 
 class NotLookedAt(Exception):
-    """A question has no answer, because credentials, a permission or a connection is missing."""
+    """A lookup has no result, because credentials, a permission or a connection is missing."""
 
     def __init__(self, why: str, fix: str) -> None:
         super().__init__(why)
@@ -36,13 +36,13 @@ class NotLookedAt(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
-    """One question to a cloud or a cluster. `look` may raise NotLookedAt."""
+    """One check that queries a cloud or a cluster. `look` may raise NotLookedAt."""
 
     title: str
     look: Callable[[], Iterable[OnlineFinding]]
 
     def findings(self) -> tuple[OnlineFinding, ...]:
-        """Return the findings. A question without an answer is one finding with severity `unknown`."""
+        """Return the findings. A lookup without a result is one finding with severity `unknown`."""
         found: list[OnlineFinding] = []
         try:
             for finding in self.look():

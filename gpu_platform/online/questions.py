@@ -1,6 +1,4 @@
-"""All questions about a stack: questions to its cloud, and a question about the installed software of its existing
-cluster.
-"""
+"""All lookups of `doctor --online` for a stack: in its cloud, and for the software in its existing cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from gpu_platform.planning.plan import EnvironmentPlan
 
 
 def questions(plan: EnvironmentPlan, catalog: Catalog, now: datetime) -> Sequence[Lookup]:
-    """Return the questions in the order of the report. A sandbox has no questions."""
+    """Return the lookups in the order of the report. There are none for a sandbox."""
     cloud = cloud_of(plan, catalog, now)
     if cloud is None:
         return (installed_lookup(plan, None, catalog),) if plan.cluster.access == "kubeconfig" else ()

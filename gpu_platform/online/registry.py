@@ -17,10 +17,10 @@ from gpu_platform.planning.plan import EnvironmentPlan
 
 
 class OnlineCloud(Protocol):
-    """All questions that the checks ask a cloud about one stack."""
+    """All lookups of `doctor --online` in the cloud of one stack."""
 
     def lookups(self) -> Sequence[Lookup]:
-        """Return the questions, in the order of the report."""
+        """Return the lookups in the order of the report."""
         ...
 
     def kubeconfig(self) -> str | None:
@@ -35,6 +35,6 @@ _CLOUDS: Final[Mapping[str, Callable[[EnvironmentPlan, Catalog, datetime], Onlin
 
 
 def cloud_of(plan: EnvironmentPlan, catalog: Catalog, now: datetime) -> OnlineCloud | None:
-    """Return the questions to the cloud of a plan, or None if `doctor --online` does not support its cloud."""
+    """Return the lookups in the cloud of a plan, or None if `doctor --online` does not support its cloud."""
     cloud = plan.cluster.cloud
     return _CLOUDS[cloud.kind](plan, catalog, now) if cloud is not None and cloud.kind in _CLOUDS else None

@@ -34,7 +34,8 @@ OnOutput = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class InterruptedCreation:
-    """A resource whose creation the CLI has begun but not finished, because the CLI still runs or was killed.
+    """A resource whose creation the CLI has begun but not finished, because the CLI is still running or was
+    killed.
 
     `name` is Pulumi's name. `deleted_by` is the command that deletes a Helm release, or empty for other resources.
     """
@@ -160,7 +161,7 @@ class PulumiEngine:
         """Return the resources that may exist although the state contains only the beginning of their creation.
 
         Kubernetes objects are left out, because the next run takes them over. Helm releases are included, because
-        Helm refuses a release whose name exists.
+        Helm refuses a release whose name is already in use.
         """
         found: list[InterruptedCreation] = []
         for operation in self._state().get("pending_operations") or ():

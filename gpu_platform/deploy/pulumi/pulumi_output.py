@@ -16,7 +16,7 @@ _PROGRESS: Final = "@ "
 
 
 class OnlyChanges:
-    """Passes lines on, except lines about unchanged resources and repeated lines about a resource.
+    """Passes on lines, except lines about unchanged resources and repeated lines about a resource.
 
     Without a terminal, the CLI prints a line for each resource that it reads and for each unchanged resource.
     """
@@ -29,7 +29,7 @@ class OnlyChanges:
     def __call__(self, line: str) -> None:
         """Pass on or drop one line."""
         if line.startswith(_PROGRESS):
-            # Progress dots are passed on only once until something else is printed.
+            # Progress dots are passed on only once until other output follows.
             if not self._in_progress:
                 self._write(line)
             self._in_progress = True
@@ -47,7 +47,7 @@ class OnlyChanges:
 
 
 class WithoutInterruptions:
-    """Passes lines on, except the lines of a traceback that ends with KeyboardInterrupt.
+    """Passes on lines, except the lines of a traceback that ends with KeyboardInterrupt.
 
     Each line has the prefix of its resource. Lines of other resources between the lines of a traceback are passed
     on.

@@ -63,7 +63,7 @@ _SPOT_ROLE = "AWSServiceRoleForEC2Spot"
 
 
 class AwsCloud:
-    """All questions that the checks ask AWS about one stack."""
+    """All lookups of `doctor --online` in AWS for one stack."""
 
     def __init__(
         self, plan: EnvironmentPlan, catalog: Catalog, now: datetime, client: AwsClient | None = None
@@ -79,7 +79,7 @@ class AwsCloud:
         self._answers: dict[str, object] = {}
 
     def lookups(self) -> Sequence[Lookup]:
-        """Return the questions. Each question is independent of the answers to the others."""
+        """Return the lookups. No lookup depends on the result of another lookup."""
         return tuple(self._lookups())
 
     def kubeconfig(self) -> str | None:
@@ -148,7 +148,7 @@ class AwsCloud:
         if any(pool.capacity["type"] == "spot" for pool in plan.pools):
             yield Lookup(title=f"service-linked role {_SPOT_ROLE}", look=self._spot_role)
 
-    # -- each question --
+    # -- each lookup --
 
     def _account(self) -> Iterator[OnlineFinding]:
         yield compare_account(self._cluster.account, self._client.identity())
@@ -307,7 +307,7 @@ class AwsCloud:
     def _spot_role(self) -> Iterator[OnlineFinding]:
         yield compare_spot_role(self._plan, self._client.role_exists(_SPOT_ROLE))
 
-    # -- answers that several questions need --
+    # -- answers that several lookups need --
 
     def _found_cluster(self) -> Cluster | None:
         def look() -> Cluster | None:

@@ -43,7 +43,7 @@ class Workload:
 class Installed:
     """Installed software of a cluster.
 
-    `deployed` is true if `up` ran before, so that the validation namespace exists.
+    `deployed` is true if the validation namespace exists, which means that `up` ran before.
     """
 
     workloads: tuple[Workload, ...]
@@ -139,7 +139,7 @@ _SEVERITIES: Final[dict[_Effect, Severity]] = {"collides": "stops", "disturbs": 
 
 
 def compare_installed(plan: EnvironmentPlan, installed: Installed, catalog: Catalog) -> Iterator[OnlineFinding]:
-    """Yield the installed software that `up` uses, or that conflicts with software that `up` installs."""
+    """Yield findings about installed software that `up` uses, or that conflicts with what `up` installs."""
     own = {plan.operator.namespace} if installed.deployed else set[str]()
     parts = cluster_parts(plan, catalog)
     for product in _PRODUCTS:

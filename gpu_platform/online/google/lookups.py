@@ -46,7 +46,7 @@ _STREAMING_API: Final = "containerfilesystem.googleapis.com"
 
 
 class GoogleCloud:
-    """All questions that the checks ask Google Cloud about one stack."""
+    """All lookups of `doctor --online` in Google Cloud for one stack."""
 
     def __init__(
         self, plan: EnvironmentPlan, catalog: Catalog, now: datetime, client: GoogleClient | None = None
@@ -61,7 +61,7 @@ class GoogleCloud:
         self._answers: dict[str, object] = {}
 
     def lookups(self) -> Sequence[Lookup]:
-        """Return the questions. Each question is independent of the answers to the others."""
+        """Return the lookups. No lookup depends on the result of another lookup."""
         return tuple(
             Lookup(title=title, look=partial(_with_enabled_api, self._cluster.project, title, look))
             for title, look in self._questions()
