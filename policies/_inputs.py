@@ -147,7 +147,7 @@ def _parse(text: str) -> object:
     """Parse a YAML string. Return None if it is not valid YAML. Callers must not modify the result."""
     try:
         return yaml.load(text, Loader=yaml.CSafeLoader)
-    except (yaml.YAMLError, ValueError, OverflowError, RecursionError):  # ValueError: the date 2026-99-99
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError):  # ValueError: an invalid date (2026-99-99)
         return None
 
 

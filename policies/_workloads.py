@@ -173,7 +173,7 @@ class Workload(ObjectSubject):
 
     def targets(self, stack: Stack) -> tuple[NodePool, ...]:
         """Return the GPU pools that the node selector and required affinity allow, according to visible labels."""
-        terms = self.node_terms  # many workloads have the same terms
+        terms = self.node_terms  # many workloads share the same terms, so the result is cached
         return stack.once(("targets", terms), lambda: _allowed(stack, terms))
 
     def trains(self, stack: Stack) -> bool:

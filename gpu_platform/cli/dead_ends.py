@@ -105,7 +105,7 @@ def dead_ends(client: KubernetesClient, plan: EnvironmentPlan) -> dict[str, str]
     Raises UnknownOutcome if the cluster does not answer.
     """
     if not any(True for labels in _SUSPECT for _ in client.objects("v1", "Node", label_selector=labels)):
-        return {}  # usually no node matches, and the report about all nodes is not needed
+        return {}  # usually no node matches, so the report about all nodes is not needed
     report = collect_report(client, plan)
     return {
         node.node: f"node {node.node}: {check.id} is {check.observed}: {check.remediation}"

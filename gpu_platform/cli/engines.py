@@ -239,7 +239,7 @@ class PulumiDeployment:
                 self.progress.line(f"warning: {_interrupted(self.loaded.stack, interrupted)}")
             changes = driver.destroy().to_json()
         cloud = self.loaded.plan.cluster.cloud
-        if self.loaded.plan.kind == "team" or cloud is None or cloud.create is None:  # the cluster still exists
+        if self.loaded.plan.kind == "team" or cloud is None or cloud.create is None:  # the cluster was not deleted
             self._settle(())
         return changes
 

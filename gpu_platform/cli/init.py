@@ -258,7 +258,7 @@ def _platform(name: str, answers: Mapping[str, str]) -> dict[str, Any]:
     machine = catalog.machine_types.get(answers["machine_type"])
     sale = catalog.sale(answers["machine_type"]) if first.buys_nodes else None
     if sale is not None and "spot" in sale.sold_as:
-        pool["capacity"] = {"type": "spot"}  # not sold on demand; other types need more answers
+        pool["capacity"] = {"type": "spot"}  # not sold on demand; other capacity types need more answers
     gpus = machine.gpu_count * nodes if machine is not None and isinstance(nodes, int) else 0
     priority = "inference" if answers["workload"] == "inference" else "training"
     return {

@@ -14,7 +14,7 @@ from gpu_platform.live.cluster_access import ClusterAccess
 from gpu_platform.live.connection import Limits
 from gpu_platform.planning import Plan
 
-_LIMITS = Limits(connect=3, read=5, total=10)  # short, because somebody is waiting for the command to end
+_LIMITS = Limits(connect=3, read=5, total=10)  # short, because the user is waiting for the command to end
 
 
 class TimedOut(Finding):

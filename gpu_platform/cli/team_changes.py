@@ -18,7 +18,7 @@ from gpu_platform.planning.changes.departures import TeamChange, renamed
 def warn_of_teams(
     plan: Plan, argument: str, outputs: Mapping[str, Any], cluster: ClusterAccess
 ) -> tuple[TeamChange, ...] | None:
-    """Print to standard error what happens to the namespaces of teams that leave or return.
+    """Print to standard error what happens to the namespaces of teams that leave the stack or return to it.
 
     Returns None if this is unknown. `argument` is the stack's name in commands. `outputs` are the outputs of the
     last deployment. Raises Finding if the namespace of a team has another owner.

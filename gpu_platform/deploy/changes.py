@@ -29,7 +29,7 @@ class Action(StrEnum):
     REPLACE = "replace"  # deleted and created again, because of an immutable field
     DELETE = "delete"
     RETAIN = "retain"  # no longer declared, but kept with the objects that members created
-    SKIP = "skip"  # left unchanged, because it belongs to somebody else
+    SKIP = "skip"  # left unchanged, because it belongs to another owner
     UNCHANGED = "unchanged"
 
 
@@ -53,7 +53,7 @@ class Change:
     key: ObjectKey
     fields: tuple[FieldChange, ...] = ()
     reason: str = ""  # why the object is replaced, retained, adopted or skipped
-    notices: tuple[str, ...] = ()  # changes that somebody else made to the object
+    notices: tuple[str, ...] = ()  # changes that other clients made to the object
     seen: str = field(default="", compare=False)  # `state_seen` of an object that an apply would not change
 
     def to_json(self) -> dict[str, Any]:
@@ -105,9 +105,9 @@ class Changes:
 
 
 class ObjectsSkipped(Finding):
-    """Objects were skipped because they belong to somebody else. All other objects were applied and pruned.
+    """Objects were skipped because they belong to another owner. All other objects were applied and pruned.
 
-    `changes` are the changes of the run, including the skipped objects.
+    `changes` contains the changes of the run, including the skipped objects.
     """
 
     def __init__(self, changes: Changes) -> None:

@@ -161,7 +161,9 @@ class KubernetesClient:
         try:
             self.create(manifest, dry_run=True)
         except Refused as refusal:
-            return None if refusal.reason == "AlreadyExists" else refusal  # the name is checked last
+            return (
+                None if refusal.reason == "AlreadyExists" else refusal
+            )  # everything else is checked before the name
         return None
 
     def merge(self, manifest: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,10 @@
 """Lists the cloud credentials on this machine (environment variables, shared files) without network access.
 
 Results name the kind and place of the credentials and never contain a secret. An instance's role is not looked up,
-because that needs the network. Sources: AWS SDKs and tools reference, credential provider chain; Google Cloud, how
-Application Default Credentials work, and the variables of Pulumi's Google provider; read 2026-11-21.
+because that needs the network.
+
+Sources: AWS SDKs and tools reference, credential provider chain; Google Cloud, how Application Default Credentials
+work, and the variables of Pulumi's Google provider; read 2026-11-21.
 """
 
 from __future__ import annotations

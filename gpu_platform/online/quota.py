@@ -1,4 +1,4 @@
-"""Compares a plan's demand with the values and the usage of the cloud quotas that limit the demand."""
+"""Compares a plan's demand with the value and usage of each cloud quota that limits the demand."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def compare_quota(demand: QuotaDemand, state: QuotaState, fix: str) -> OnlineFin
     """
     used = state.used or 0
     free = max(state.limit - used, 0)
-    use = f"{used:g} used by others" if state.used is not None else f"use not known ({state.unknown})"
+    use = f"{used:g} used by others" if state.used is not None else f"usage unknown ({state.unknown})"
     need = f"{demand.desired} {demand.unit} needed at first, {demand.most} at most, by {demand.wanted_by}"
     found = f"{state.limit:g} {demand.unit}, {use}; {need}"
     looked_at = f"quota {demand.name} in {demand.region}"

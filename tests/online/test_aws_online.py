@@ -220,7 +220,7 @@ def test_a_quota_is_compared_although_its_use_may_not_be_read(account: AwsAccoun
     finding = by_title(ask(account, new_cluster(account)), "On-Demand G and VT")
 
     assert finding.severity == "warns"
-    assert "use not known (the credentials lack ec2:DescribeInstances)" in finding.found
+    assert "usage unknown (the credentials lack ec2:DescribeInstances)" in finding.found
 
 
 def test_a_cluster_of_the_same_name_stops_the_creation(account: AwsAccount) -> None:

@@ -134,7 +134,7 @@ def test_the_quota_of_a_gpu_family_is_read_by_its_dimension(project: GoogleProje
     too_many = by_title(ask(plan_of({**big, "count": {"desired": 3}})), "GPUS_PER_GPU_FAMILY")
 
     assert (enough.severity, too_many.severity) == ("warns", "stops")
-    assert "use not known" in enough.found
+    assert "usage unknown" in enough.found
 
 
 def test_a_zone_without_the_machine_type_stops_up(project: GoogleProject) -> None:

@@ -94,7 +94,7 @@ def render(
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Write the resources of a stack to files: resources.json, manifests, state.json, plan.json."""
-    gc.disable()  # almost all Python objects live until the command ends
+    gc.disable()  # almost nothing can be freed before the command ends
     from gpu_platform.cli.render import render_to
 
     render_to(stack, out, to_json=output is Format.JSON)
@@ -108,7 +108,7 @@ def check(
     ] = ReportFormat.TEXT,
 ) -> None:
     """Check stack file, plan and policies without a cluster; print each decision of the plan and its reason."""
-    gc.disable()  # almost all Python objects live until the command ends
+    gc.disable()  # almost nothing can be freed before the command ends
     from gpu_platform.cli.check import check_stack
 
     leave(check_stack(stack, output=output.value))

@@ -1,9 +1,9 @@
 """Applies the objects of a recorded program to a cluster: server-side apply, wait until ready, prune.
 
 Every step can be repeated. Before the first object is changed, the ApplySet's parent lists the kinds and
-namespaces of old and new members, so that the next run can finish an interrupted run. An object that belongs to
-somebody else is skipped. If it is a Namespace, all objects in it are skipped as well. All other objects are
-applied and pruned, and the run ends with ObjectsSkipped.
+namespaces of old and new members, so that the next run can finish an interrupted run. An object of another owner
+is skipped. If it is a Namespace, all objects in it are skipped as well. All other objects are applied and pruned,
+and the run ends with ObjectsSkipped.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class _Run:
         self._judges: list[ObjectKey] = []  # policies, quotas and classes that changed in this run
         self._judges_since = 0.0  # time of the last change to one of them (monotonic clock)
         self.applied: set[ObjectKey] = set()
-        self._new_namespaces: set[str] = set()  # created in this run, so objects that were read earlier are gone
+        self._new_namespaces: set[str] = set()  # created in this run, so objects read before no longer exist
         self.states: dict[ObjectKey, str] = {}  # `state_seen` of objects that need no further apply
         self.skipped: set[ObjectKey] = set()
         self.kept: set[ObjectKey] = set()  # Kueue's objects, if it still manages workloads

@@ -133,9 +133,7 @@ class ApplySet:
             self._client.delete(live)
 
     def members(self, inventory: Inventory) -> dict[ObjectKey, dict[str, Any]]:
-        """Return the live members. An object that belongs to somebody else is not a member, even if it has the
-        label.
-        """
+        """Return the live members. An object of another owner is not a member, even if it has the label."""
         found: dict[ObjectKey, dict[str, Any]] = {}
         for group_kind in sorted(inventory.group_kinds):
             kind, _, group = group_kind.partition(".")

@@ -128,7 +128,9 @@ def _judged_later(
     before: Mapping[str, Any] | None,
     judge: ObjectKey,
 ) -> Change:
-    """Return the change to an object that the server refuses only until this run has changed another object."""
+    """Return the change to an object that the server refuses now, but may accept after this run has changed
+    `judge`.
+    """
     key, manifest = declared.key, members.labelled(declared.manifest)
     notices = (f"not tried: {judge.kind} {judge.name} refuses it now, but is changed before it is applied",)
     before = before or client.get(declared.api_version, key.kind, key.name, key.namespace)

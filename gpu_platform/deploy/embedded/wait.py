@@ -197,7 +197,7 @@ class Waiter:
         for (api_version, kind), keys in by_kind.items():
             if len(keys) >= _LIST_FROM:
                 lives.update((object_key(live), live) for live in self._members.members_of_kind(api_version, kind))
-            for key in keys:  # objects whose label somebody removed are not in the list
+            for key in keys:  # an object that has lost its label is not in the list
                 if key not in lives and (live := self._client.get(api_version, kind, key.name, key.namespace)):
                     lives[key] = live
         return lives

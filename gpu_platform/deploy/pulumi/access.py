@@ -1,7 +1,8 @@
-"""Restores RBAC objects and NetworkPolicies that others changed, because Pulumi does not detect such changes.
+"""Restores RBAC objects and NetworkPolicies that other clients changed, because Pulumi does not detect such
+changes.
 
 The Pulumi provider reads only the fields of a live object that its own field manager owns. It therefore does not
-report a subject or a rule that somebody else wrote (pulumi-kubernetes, provider/pkg/provider/provider.go, Read;
+report a subject or a rule that another client added (pulumi-kubernetes, provider/pkg/provider/provider.go, Read;
 read 2026-11-28).
 """
 

@@ -21,7 +21,7 @@ from gpu_platform.deploy.recorded.properties import Json
 from gpu_platform.deploy.recorded.record import HELM_RELEASE_TYPE, KUBERNETES_PREFIX, PULUMI_PREFIX
 from gpu_platform.live.objects import ObjectKey, object_key
 
-_ACTIONS: Final = {  # the single steps of a replacement are left out
+_ACTIONS: Final = {  # without the individual steps of a replacement
     automation.OpType.CREATE: Action.CREATE,
     automation.OpType.UPDATE: Action.UPDATE,
     automation.OpType.REPLACE: Action.REPLACE,

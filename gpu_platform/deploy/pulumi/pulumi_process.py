@@ -41,7 +41,7 @@ class InterruptibleCommand(automation.PulumiCommand):
     ) -> automation.CommandResult:
         """Run `pulumi` with arguments, like the base class. Raises CommandError if it fails."""
         environment = {**os.environ, **additional_env, "PULUMI_AUTOMATION_API": "true"}
-        if os.path.isabs(self.command):  # also finds the plugins of this CLI
+        if os.path.isabs(self.command):  # so that the CLI's own plugins are found too
             environment["PATH"] = os.pathsep.join([str(Path(self.command).parent), os.environ.get("PATH", "")])
         started: _Process | None = None
         interrupted = False

@@ -76,7 +76,7 @@ class ResourceRecord:
     aliases: tuple[str, ...] = ()  # URNs that the resource may have in the state of an earlier deployment
     retain_on_delete: bool = False  # a destroy keeps the resource
     before_update: tuple[str, ...] = ()  # names of resource hooks
-    revealed_inputs: Mapping[str, Any] | None = field(default=None, repr=False)  # only for inputs with secrets
+    revealed_inputs: Mapping[str, Any] | None = field(default=None, repr=False)  # set only if inputs have secrets
 
     @property
     def true_inputs(self) -> Mapping[str, Any]:

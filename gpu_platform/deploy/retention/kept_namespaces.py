@@ -195,7 +195,7 @@ def prune(
 
 
 def retain_changes(pruned: Pruned) -> tuple[Change, ...]:
-    """Return the changes of retained namespaces, and of the objects that are kept in them."""
+    """Return the changes to retained namespaces, and to the objects that are kept in them."""
     namespaces = (
         Change(Action.RETAIN, ObjectKey("", "Namespace", "", name), reason=f"holds {contents}")
         for name, contents in pruned.retained.items()
@@ -340,7 +340,7 @@ def settle(
         if found.name in declared:
             if found.is_retained:
                 for kept in list(_kept_in(client, found.name)):
-                    # The quota is deleted together with the marks of the namespace.
+                    # `release` deletes this quota when it removes the namespace's label.
                     if kept["metadata"]["name"] != names.RETAINED_QUOTA:
                         release(client, kept)
                 release(client, live)

@@ -276,7 +276,9 @@ class NodeRoll:
         return list(self._client.objects("v1", "Pod", field_selector=f"spec.nodeName={self.change.node}"))
 
     def _write(self, reason: RolloutAnnotation | None, labels: Mapping[str, str] | None = None) -> None:
-        """Apply or remove the cordon with its annotation. Labels applied before are kept, except the state."""
+        """Apply or remove the cordon with its annotation. Labels applied earlier are kept, except the MIG state
+        label.
+        """
         node = self._node()
         held = dict(labels_by(self._manager, node))
         held.pop(names.MIG_STATE_LABEL, None)

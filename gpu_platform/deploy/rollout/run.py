@@ -1,4 +1,4 @@
-"""Changes the nodes of a MIG rollout, each pool within its `max_unavailable`. A later run changes the remaining
+"""Changes the nodes of a MIG rollout within the `max_unavailable` of each pool. A later run changes the remaining
 nodes.
 """
 
@@ -56,7 +56,7 @@ def roll(
     all_pools = _AllPools(plan.changes.max_unavailable, rollout.unavailable, closed)
     every = [_PoolRoll(client, pool, plan.stack, changed, progress, all_pools) for pool in rollout.drained]
     all_pools.pools = every
-    while sum(pool.step() for pool in every):  # every pool has a turn in each round
+    while sum(pool.step() for pool in every):  # each round advances every pool
         time.sleep(_POLL_SECONDS)
     for pool in every:
         pool.finish()

@@ -102,7 +102,7 @@ class AwsCloud:
         yield Lookup(title=f"{kind} cluster {cluster.name}", look=self._named_cluster)
         for demand in gpu_demands(plan, self._catalog):
             if demand.name == STANDARD and cluster.create is not None:
-                continue  # the lookup of system nodes includes this quota
+                continue  # the lookup for system nodes checks this quota
             yield Lookup(title=f"quota {demand.name} in {demand.region}", look=partial(self._gpu_quota, demand))
         for demand in group_demands(plan, cluster, self._catalog):
             yield Lookup(title=f"quota {demand.name} in {demand.region}", look=partial(self._group_quota, demand))
@@ -334,7 +334,7 @@ class AwsCloud:
     def _kept(self, name: str, ask: Callable[[], _T]) -> _T:
         if name not in self._answers:
             self._answers[name] = ask()
-        return cast("_T", self._answers[name])  # a name always has the same type
+        return cast("_T", self._answers[name])  # each name has only one result type
 
 
 def compare_account(wanted: str | None, identity: Identity) -> OnlineFinding:

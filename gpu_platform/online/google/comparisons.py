@@ -74,7 +74,7 @@ def compare_reservation(
             looked_at=looked_at,
             severity="stops",
             found="no such reservation in that project and zone",
-            why="Compute Engine refuses a machine that names it",
+            why="Compute Engine refuses to create a machine that names it",
             fix="see gcloud compute reservations list; write capacity.project for a shared reservation",
         )
         return

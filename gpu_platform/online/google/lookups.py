@@ -206,7 +206,7 @@ class GoogleCloud:
     def _kept(self, name: str, ask: Callable[[], _T]) -> _T:
         if name not in self._answers:
             self._answers[name] = ask()
-        return cast("_T", self._answers[name])  # a name always has the same type
+        return cast("_T", self._answers[name])  # each name has only one result type
 
 
 def _with_enabled_api(
