@@ -191,7 +191,7 @@ def _shared_by_strangers(stack: Stack, _: _Quotas, settings: TrustSettings) -> I
 def _groups(
     stack: Stack, resource: str, quotas: list[tuple[str, Value, Decimal]], gaps: list[NotVisible]
 ) -> Iterator[tuple[list[str], str]]:
-    """Yield the teams that can use a resource as shares of the same GPU, and the name of the pool that offers it.
+    """Yield the teams that can use a resource as shares of the same GPU, and the pool that offers the shares.
 
     The pool's name is empty if the resource name itself shows that it is a share. Errors about values of a pool
     that are not visible are added to `gaps`.

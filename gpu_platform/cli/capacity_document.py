@@ -27,8 +27,8 @@ _HOW_CAUSE = {
 }
 _HOW_QUOTAS = (
     "checked by placing pods on the nodes according to GPU units, CPU and memory. The pods are the declared "
-    "workloads, and pods with one unit each for the remaining quota of a team. The latter get equal parts of "
-    "the team's CPU and memory, but at most the unit's share of a node"
+    "workloads, and pods with one unit each for the remaining quota of a team. Each pod with one unit gets an "
+    "equal part of the team's CPU and memory, but at most the unit's share of a node"
 )
 _HOW_MPS = "memory and threads of one GPU divided by the number of replicas, rounded down; a pod gets one replica"
 _HOW_OVERSUBSCRIPTION = (

@@ -48,7 +48,7 @@ def _usd(value: float | None) -> str:
 def _bars(
     document: Mapping[str, Any], colours: Mapping[str, str]
 ) -> Iterator[tuple[Mapping[str, Any], str, list[tuple[str, float, str]]]]:
-    """Yield each pool with a price, and the label and segments of its bar. Segments are the teams, then `no team`."""
+    """Yield each pool that has a price, with the label and the segments of its bar: its teams, then `no team`."""
     priced = [pool for pool in document["pools"] if pool["usd_per_hour"]]
     for pool in priced:
         by_team = {team["team"]: team["by_pool"].get(pool["pool"], 0.0) for team in document["teams"]}

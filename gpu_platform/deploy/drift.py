@@ -94,8 +94,8 @@ def additions(
 ) -> tuple[Addition, ...]:
     """Return the fields that others added to a live object that this engine applied with `manifest`.
 
-    Values that the API server sets by default do not count, although the person who created the object is their
-    field manager.
+    Default values that the API server sets are left out, although the person who created the object is their field
+    manager.
     """
     found = tuple(_of_other_managers(live))
     if not found:

@@ -115,9 +115,7 @@ class StackLock:
             time.sleep(_POLL_SECONDS)
 
     def _is_over(self, seen_at: float) -> bool:
-        """Return whether the holder of the Lease that was read last has ended, or has not renewed the Lease in
-        time.
-        """
+        """Return whether the holder of the last-read Lease has ended, or has not renewed the Lease in time."""
         spec = mapping_at(self._held, "spec")
         if has_ended(annotation(self._held, _PROCESS_ANNOTATION)):
             return True

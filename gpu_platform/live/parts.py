@@ -23,7 +23,7 @@ def find_parts(client: KubernetesClient, parts: Iterable[PartPlan]) -> tuple[Ins
 
     Raises Refused and UnknownOutcome. A workload that another controller created is left out, because its owner is
     found. If a controller may be limited to nodes outside the pools, a workload that selects its nodes by labels
-    of the cluster's owner is left out.
+    that the cluster's owner has set is left out.
     """
     return tuple(found for part in parts for found in _of_part(client, part))
 
