@@ -124,7 +124,9 @@ def _print_findings(
 
 
 def verdict(report: PolicyReport) -> ExitCode:
-    """Return the exit code for a finding if a mandatory rule is broken. Broken advisory rules do not count."""
+    """Return the exit code for a finding if a mandatory rule is broken. Broken advisory rules do not change the
+    exit code.
+    """
     broken = any(violation.level is Level.MANDATORY for violation in report.violations)
     return ExitCode.FINDING if broken else ExitCode.GOOD
 

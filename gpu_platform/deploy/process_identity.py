@@ -26,7 +26,7 @@ def own_identity() -> str:
 
 
 def has_ended(identity: str) -> bool:
-    """Return whether the process has certainly ended. False if it is on another machine or unknown."""
+    """Return whether the process has certainly ended. False if the process is unknown or on another machine."""
     machine, _, process = identity.partition(":")
     pid, _, start = process.partition(":")
     if not machine or machine != _machine() or not pid.isdecimal() or not start:

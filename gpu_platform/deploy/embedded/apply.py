@@ -137,7 +137,7 @@ class _Run:
             left = blocked
 
     def _blockers(self, declared: KubernetesObject) -> set[str]:
-        """Return the URNs of applied objects that must be ready before this one is applied."""
+        """Return the URNs of applied objects that must be ready before `declared` is applied."""
         needed = self._awaited.keys() & set(declared.record.dependencies)
         return needed if is_first(declared.key) else needed | self._first
 

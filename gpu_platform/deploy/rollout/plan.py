@@ -24,7 +24,7 @@ Node = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class LiveCluster:
-    """Nodes, pods, MIG configs and budgets of a cluster. `configs` is None if it has no GPU Operator."""
+    """Nodes, pods, MIG configs and budgets of a cluster. `configs` is None if the cluster has no GPU Operator."""
 
     nodes: Sequence[Node] = ()
     pods: Sequence[Mapping[str, Any]] = ()

@@ -30,8 +30,9 @@ def used_by_others(
 ) -> int:
     """Return the vCPUs that count against a quota, without the nodes of the stack.
 
-    Capacity blocks do not count. Unused instances of an On-Demand Capacity Reservation count as running instances.
-    Source: EC2 user guide, "On-Demand Instance quotas" and "Capacity Reservation quotas"; not read again.
+    Capacity blocks do not count against quotas. Unused instances of an On-Demand Capacity Reservation count as
+    running instances. Source: EC2 user guide, "On-Demand Instance quotas" and "Capacity Reservation quotas"; not
+    read again.
     """
     lifecycle = "spot" if quota.spot else ""
     counted = [

@@ -18,8 +18,8 @@ class Quota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """A Compute Engine reservation. `ends` is the time of its deletion as RFC 3339 text, or empty if it is not
-    set.
+    """A Compute Engine reservation. `ends` is the time of its deletion as an RFC 3339 string, or empty if it is
+    not set.
     """
 
     name: str

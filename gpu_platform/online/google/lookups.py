@@ -231,7 +231,7 @@ def _with_enabled_api(
 
 
 def _buckets(plan: EnvironmentPlan) -> Iterator[str]:
-    """Yield each bucket whose IAM policy admits teams, without duplicates."""
+    """Yield each bucket that teams can access through its IAM policy, without duplicates."""
     storage, identities = plan.storage.cloud, plan.identities
     mounted = [one.bucket for one in storage.grants] if isinstance(storage, GkeStorage) else []
     used = [one.bucket for one in identities.buckets] if isinstance(identities, GkeIdentities) else []
