@@ -239,7 +239,7 @@ def result_of(pods: Sequence[Mapping[str, Any]], failed: Mapping[str, Any] | Non
         one["type"] in LOST_CONDITIONS for pod in pods for one in items_at(pod, "status", "conditions")
     )
     if displaced:
-        return {"not_run": "preempted by pods of higher priority"}
+        return {"not_run": "pods were preempted, evicted, or lost with their node"}
     if failed is not None and failed.get("reason") == "DeadlineExceeded":
         return {"error": "did not finish within validation.burn_in.timeout"}
     texts = [f"exit code {end['exitCode']}: {end.get('message') or end.get('reason', '')}" for end in ends if end]

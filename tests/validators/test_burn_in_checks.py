@@ -178,7 +178,7 @@ def test_a_failed_job_says_why() -> None:
     late = {**failed, "reason": "DeadlineExceeded"}
     assert result_of([], late) == {"error": "did not finish within validation.burn_in.timeout"}
     moved = terminated("", 143, conditions=[{"type": "DisruptionTarget", "status": "True"}])
-    assert result_of([moved], failed) == {"not_run": "preempted by pods of higher priority"}
+    assert result_of([moved], failed) == {"not_run": "pods were preempted, evicted, or lost with their node"}
     assert result_of([], failed) == {"error": "Job has reached its backoff limit"}
 
 
