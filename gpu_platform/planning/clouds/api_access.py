@@ -11,8 +11,8 @@ from ipaddress import IPv4Network, collapse_addresses
 from gpu_platform.planning.problems import Problems
 
 WIDEST_PREFIX = 8
-"""Shortest prefix length that is accepted. A wider network is a large part of the internet, and no organisation
-owns such a network.
+"""Shortest prefix length that is accepted. A wider network is a large part of the internet, so no single
+organisation owns it.
 """
 
 

@@ -25,7 +25,7 @@ def ports_to_open(catalog: Catalog) -> tuple[int, ...]:
 
 
 def name_closed_ports(subject: str, ports: Mapping[str, Collection[int]], cloud: Cloud) -> tuple[Decision, ...]:
-    """Return a decision with the ports that the network's owner must open.
+    """Return a decision that lists the ports that the network's owner must open.
 
     `ports` maps a controller's title to its ports.
     """

@@ -53,7 +53,9 @@ def controller_pods(
 
 
 def excess_requests(name: str, catalog: Catalog, values: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Yield each request in the Helm values that exceeds the container's limit, as path, request and limit."""
+    """Yield each request in the Helm values that exceeds the container's limit. Each item is the path of the
+    request, the request and the limit.
+    """
     known = catalog.controllers.get(name)
     for pod in known.pods if known is not None else ():
         for resource in ("cpu", "memory"):
@@ -185,7 +187,9 @@ def largest(pods: Iterable[ControllerPods], count: int = 3) -> str:
 def on_existing_nodes(
     name: str, planned: CloudCluster | None, controllers: Sequence[ControllerPods]
 ) -> Decided[CloudCluster | None]:
-    """Return an existing cluster unchanged, with a decision about the room that the controllers need."""
+    """Return an existing cluster unchanged, with a decision about the free CPU and memory that the controllers
+    need.
+    """
     if not controllers:
         return Decided(planned)
     decision = Decision(

@@ -1,4 +1,4 @@
-"""Cloud documents that grow with the stack file, such as IAM policies, and the check of their size.
+"""Cloud documents that grow with the stack file, such as IAM policies, and a check of their size.
 
 The catalogue contains the size limits. The size of Kubernetes objects is checked when they are registered
 (`components/_kubernetes_object.py`).

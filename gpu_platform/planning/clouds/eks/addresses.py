@@ -62,7 +62,8 @@ def addresses_with_pods(own: int, vcpus: int) -> NodeAddresses:
 class _Group:
     """A group of similar nodes at its maximum size, with the number of subnet addresses that each node takes.
 
-    `path` is the stack file field that sets the number of nodes. `rolled` is the number of nodes that a roll adds.
+    `path` is the stack file field that sets the number of nodes. `rolled` is the number of nodes that are added
+    during a roll.
     """
 
     name: str

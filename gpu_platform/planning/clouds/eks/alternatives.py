@@ -1,7 +1,8 @@
 """Check the alternative machine types of an EKS pool, because pods must run equally well on each of them.
 
-EKS tries the types of an on-demand node group in order, and starts spot nodes where capacity is least likely to be
-reclaimed. Karpenter takes the cheapest type. The types are listed in the node group, not in its launch template.
+EKS tries the types of an on-demand node group in order. It starts spot nodes of the type that is least likely to
+be reclaimed. Karpenter takes the cheapest type. The types are listed in the node group, not in its launch
+template.
 
 Sources: EKS user guide, "Managed node group capacity types" and "Customize managed nodes with launch templates";
 EKS API, CreateNodegroup (instanceTypes); read 2026-11-23.

@@ -48,7 +48,7 @@ def check_region_supported(region: str, problems: Problems) -> None:
 
 
 def key_text(key: str) -> str:
-    """Return the text that names a KMS key in messages about IAM policies. For an alias, it states the condition
+    """Return the text for a KMS key in messages about IAM policies. For an alias, the text states the condition
     that a policy needs.
 
     IAM does not accept the alias of a key as the resource of a statement.
@@ -65,9 +65,9 @@ def check_key(key: str | None, cluster: EksCluster, problems: Problems, *, alias
     """Record a problem for a KMS key that the cluster cannot use.
 
     `problems` points at the key's field. If `alias` is true, the field accepts aliases of keys. The key may belong
-    to another account if its key policy allows the cluster's account to use it. IAM policies of drivers name the
-    key itself; launch templates accept aliases (EC2 API, LaunchTemplateEbsBlockDeviceRequest, KmsKeyId,
-    2026-11-29). Sources: EKS, EBS, EFS and FSx user guides, encryption; read 2026-11-28.
+    to another account if its key policy allows the cluster's account to use it. The drivers' IAM policies must
+    name the key itself, whereas launch templates accept aliases (EC2 API, LaunchTemplateEbsBlockDeviceRequest,
+    KmsKeyId, 2026-11-29). Sources: EKS, EBS, EFS and FSx user guides, encryption; read 2026-11-28.
     """
     if key is None:
         return
@@ -111,9 +111,8 @@ def check_partition(arn: str | None, cluster: EksCluster, problems: Problems) ->
 
 
 def is_reserved_role(arn: str) -> bool:
-    """Return whether AWS manages a role.
-
-    This is true for roles of IAM Identity Center (permission sets) and for service-linked roles.
+    """Return whether AWS manages a role. AWS manages the roles of IAM Identity Center (permission sets) and
+    service-linked roles.
 
     Only AWS changes the trust policy of such a role, so no command, node or pod can assume it. People receive a
     role of IAM Identity Center when they log in. Sources: IAM Identity Center user guide, "Referencing permission

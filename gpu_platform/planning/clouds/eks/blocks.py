@@ -1,4 +1,4 @@
-"""Check EC2 Capacity Blocks, and plan when their node groups have nodes and how one block follows another.
+"""Check EC2 Capacity Blocks, and plan when their node groups have nodes and when the next block takes over.
 
 Sources, read 2026-11-23:
 - EKS user guide, "Manage compute for AI/ML workloads on Amazon EKS with node groups". A node group that is created
@@ -31,8 +31,8 @@ from gpu_platform.stack.pool import CapacityBlock, Pool, Reservation
 DRAIN_BEFORE_END = timedelta(minutes=40)
 """Time before the end of a capacity block at which EKS scales its nodes to zero."""
 _TIME_TO_DRAIN = timedelta(minutes=10)
-"""Time from the start of a node's drain until its instance is terminated. For families without
-`instances_end_minutes`, EKS leaves the same time.
+"""Time from the start of a node's drain until its instance is terminated. EKS allows the same time for families
+without `instances_end_minutes`.
 """
 _LONGEST = timedelta(days=364)
 _AFTER_START = timedelta(minutes=2)
@@ -44,9 +44,9 @@ class ScheduledSize:
 
     `recurrence` is a cron expression with minute, hour, day, month and weekday. `time_zone` is its IANA time zone,
     or None for UTC. The action recurs, because Auto Scaling rejects a one-time action whose time has passed, and
-    deletes a one-time action once it has run. After a refresh of the state every later `up` would then fail
+    deletes a one-time action once it has run. After a refresh of the state, every later `up` would then fail
     (terraform-provider-aws#3033, read 2026-11-23). A recurring action can be created at any time, and is not
-    deleted. The action of a block runs once a year, and a block is reserved at most eight weeks ahead.
+    deleted. The action for a block runs once a year, and a block is reserved at most eight weeks ahead.
 
     `name` contains the time and the size, so that a change of either creates a new action. An update of the old
     action would send the time that AWS computed for its last run (terraform-provider-aws#38983).
@@ -62,9 +62,10 @@ class ScheduledSize:
 class BlockPlan:
     """A capacity block and the node group for its nodes.
 
-    The stack file can declare a single block or a list of blocks. If a node group was created while the stack file
-    used the other form, it keeps its name. That name is `former_name`. If `start` is None, the group is created
-    with its nodes. If `stop` is None, EKS empties the group in time.
+    The stack file can declare a single block or a list of blocks, and the name of the first node group depends on
+    this form. `former_name` is the name of the first group in the other form. An existing group keeps that name.
+    If `start` is None, the group is created with its nodes. If `stop` is None, EKS empties the group before the
+    block ends.
     """
 
     node_group: str
@@ -130,7 +131,9 @@ def block_endings(windows: Sequence[CapacityWindow]) -> tuple[PodEnding, ...]:
 
 
 def plan_blocks(pool: Pool, family: AwsFamily) -> tuple[BlockPlan, ...]:
-    """Return the capacity blocks of a pool, sorted by time. The result is empty for other capacity."""
+    """Return the capacity blocks of a pool, sorted by time. The result is empty if the pool uses no capacity
+    blocks.
+    """
     if not isinstance(pool.capacity, CapacityBlock):
         return ()
     several = pool.capacity.blocks is not None
@@ -265,16 +268,16 @@ def minutes(drain: timedelta) -> int:
 
 
 def who_drains(drain: timedelta) -> str:
-    """Return the beginning of a message about the end of a block: either EKS or a scheduled action scales its
-    nodes to zero.
+    """Return the first words of a message about the end of a block. They state whether EKS or a scheduled action
+    scales the block's nodes to zero.
     """
     who = "EKS" if drain <= DRAIN_BEFORE_END else "a scheduled action of the program"
     return f"{who} scales a block's nodes to zero"
 
 
 def gaps(blocks: Sequence[BlockPlan]) -> Iterator[tuple[CapacityWindow, CapacityWindow, str]]:
-    """Yield each pair of consecutive blocks, with the time between them as text. In this time, at least 40
-    minutes, the pool has no nodes.
+    """Yield each pair of consecutive blocks, with the time between them as text. The pool has no nodes during this
+    time, which is at least 40 minutes.
     """
     for one, next_ in itertools.pairwise(block.window for block in blocks):
         if one.drains is not None and next_.starts is not None:

@@ -1,7 +1,7 @@
 """Check the `bootstrap` field of an EKS pool. It contains commands for AL2023 or settings for Bottlerocket. A node
 applies them before it joins the cluster.
 
-Sources: bottlerocket.dev 1.54, settings reference: a node never joins if its image does not know one of its
+Sources: bottlerocket.dev 1.54, settings reference: a node never joins if its image does not support one of its
 settings; EC2 user guide, user data (16 KiB in total, including the cluster access that EKS adds); read 2026-11-25.
 """
 

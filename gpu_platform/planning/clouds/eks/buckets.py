@@ -132,7 +132,7 @@ def _keys(buckets: Sequence[Bucket]) -> list[str]:
 
 
 def by_bucket(name: str, one: BucketStorage, cluster: EksCluster) -> Decision:
-    """Return the decision about a bucket. It describes the bucket's volumes and the permissions of the teams."""
+    """Return a decision that describes a bucket's volumes and the teams' permissions."""
     access = "read and written" if one.writable else "read"
     uses = "reads and writes" if one.writable else "reads"
     driver = (

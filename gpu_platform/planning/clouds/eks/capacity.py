@@ -36,7 +36,7 @@ class Purchase(NamedTuple):
 
 
 def purchase(capacity: Capacity) -> Purchase:
-    """Return how the nodes of a valid pool are bought."""
+    """Return how to buy the nodes of a valid pool."""
     match capacity:
         case CapacityBlock():
             return Purchase("CAPACITY_BLOCK", "capacity-block", reserved=True)

@@ -184,8 +184,8 @@ _VolumeDrivers = tuple[tuple[DaemonSet, str], ...]
 
 
 def _scheduler(create: CreateEks) -> SchedulerPlan:
-    """Return the kube-scheduler settings of a new control plane. The stack file can set how kube-scheduler scores
-    nodes.
+    """Return the kube-scheduler settings of a new control plane. The stack file can choose how kube-scheduler
+    scores nodes.
     """
     packs = create.scheduling == "pack"
     return SchedulerPlan(
@@ -194,7 +194,9 @@ def _scheduler(create: CreateEks) -> SchedulerPlan:
 
 
 def _closed_ports(groups: Sequence[str]) -> str | None:
-    """Return why the owner must open ports, or None if the nodes use the cluster's own security group."""
+    """Return why the owner must open ports on existing nodes, or None if they use the cluster's own security
+    group.
+    """
     return f"the existing nodes have {', '.join(groups)}, not the cluster's own group" if groups else None
 
 
@@ -205,7 +207,7 @@ def _volume_drivers(storage: Mapping[str, StorageClass]) -> _VolumeDrivers:
 
 
 def _daemonsets(drivers: _VolumeDrivers, pool: PoolPlan, catalog: Catalog) -> tuple[DaemonSet, ...]:
-    """Return the DaemonSets on the nodes of a pool. They belong to add-ons, to drivers of storage classes, and to
+    """Return the DaemonSets on the nodes of a pool. They belong to add-ons, to drivers for storage classes, and to
     the EFA device plugin or DRA driver.
     """
     volumes = (of_nodes for of_nodes, _ in drivers)
@@ -246,7 +248,7 @@ def _check_sharing(
 
 
 def _rights(identity: TeamIdentity) -> tuple[str, ...]:
-    """Return a team's permissions as text. They are the access to buckets, or the use of an existing role."""
+    """Return a team's permissions as text: access to buckets, or the use of an existing role."""
     return (*bucket_rights(identity.buckets, "s3"), *existing_rights(identity))
 
 
@@ -281,7 +283,7 @@ def _plan_controllers(
 ) -> Decided[CloudCluster | None]:
     """Return a new cluster whose system nodes have room for the controllers.
 
-    Also check that the cluster's VPC has enough addresses for all nodes.
+    Also check that the subnets of the cluster's VPC have enough addresses for all nodes.
     """
     if not isinstance(cluster, EksClusterPlan):
         return Decided(cluster)
@@ -309,7 +311,9 @@ def _demands(
 def _system_rooms(
     drivers: _VolumeDrivers, cluster: CloudCluster | None, catalog: Catalog
 ) -> Sequence[Room] | None:
-    """Return the room on the system nodes at their pool's maximum size, or None if the room is not known."""
+    """Return the free CPU and memory of the system nodes at their pool's maximum size, or None if they are not
+    known.
+    """
     if not isinstance(cluster, EksClusterPlan) or cluster.create is None:
         return None
     pool = cluster.create.system_pool

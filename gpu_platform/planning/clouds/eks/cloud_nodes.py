@@ -166,7 +166,7 @@ def karpenter_nodes(plan: KarpenterPoolPlan, cluster: EksCluster, catalog: Catal
         timeouts=Timeouts(delete=grace + TERMINATION_SECONDS),
         roll_limits=_karpenter_rolls(plan, grace),
         alternatives=tuple(requirements["node.kubernetes.io/instance-type"][1:]),
-        # The role of Karpenter is not allowed to create the service-linked role for EC2 Spot.
+        # Karpenter's role is not allowed to create the service-linked role for EC2 Spot.
         account_needs=(_SPOT_ROLE,) if spot else (),
         created_on_demand="created by Karpenter for pending pods",
         huge_pages_mib=EFA_HUGE_PAGES_MIB if efa else 0,
@@ -174,8 +174,8 @@ def karpenter_nodes(plan: KarpenterPoolPlan, cluster: EksCluster, catalog: Catal
         sets_size="on-creation",
         keeps_version=plan.keeps_version,
         nic_resources=efa_resources(efa),
-        # Karpenter creates no node for a pod that requests huge pages, which libfabric does not require. Karpenter
-        # also creates no node for claims of EFA interfaces.
+        # Karpenter creates no node for a pod that requests huge pages. libfabric does not require huge pages.
+        # Karpenter also creates no node for claims of EFA interfaces.
         network_requests=efa_requests(efa, huge_pages=False),
         fabric_nics=_fabric_nics(efa),
         replacement=f"Karpenter NodePool {plan.name}: delete the NodeClaim of the node (kubectl get nodeclaims "
@@ -202,7 +202,7 @@ def karpenter_nodes(plan: KarpenterPoolPlan, cluster: EksCluster, catalog: Catal
 
 
 def _karpenter_moves(disruption: Mapping[str, Any], age: str) -> str:
-    """Return when Karpenter removes nodes with running pods, or an empty text if it removes only empty nodes."""
+    """Return when Karpenter removes nodes with running pods, or an empty string if it removes only empty nodes."""
     underused = disruption.get("consolidationPolicy") == "WhenEmptyOrUnderutilized"
     found = [
         *(["removes underused nodes"] if underused and disruption.get("consolidateAfter") != "Never" else []),
@@ -212,7 +212,7 @@ def _karpenter_moves(disruption: Mapping[str, Any], age: str) -> str:
 
 
 def _karpenter_drain(grace: int, age: str) -> PodEnding:
-    """Return why Karpenter terminates pods, and the maximum time that it takes to drain a node.
+    """Return why Karpenter terminates pods, and how long it takes at most to drain a node.
 
     Pods with the annotation karpenter.sh/do-not-disrupt delay the drain for at most this time (Karpenter docs,
     Disruption; read 2026-11-28).
@@ -235,8 +235,8 @@ def _karpenter_rolls(plan: KarpenterPoolPlan, grace: int) -> RollLimits:
         f"Karpenter replaces the nodes after the deployment ({allowed}), and drains each for at most "
         f"{duration_text(grace)} (terminationGracePeriod)"
     )
-    # Karpenter replaces a node that runs pods only if it can create a successor. Sources: sigs.k8s.io/karpenter
-    # v1.14.1, disruption/drift.go: ComputeCommands; karpenter-provider-aws v1.14.1,
+    # Karpenter replaces a node that runs pods only if it can create a replacement node first.
+    # Sources: sigs.k8s.io/karpenter v1.14.1, disruption/drift.go: ComputeCommands; karpenter-provider-aws v1.14.1,
     # offering/reserved_capacity_resolver.go; read 2026-11-29.
     spare = "while the reservation has a free instance" if plan.reservations and not held else ""
     if spare:
@@ -264,9 +264,9 @@ def _karpenter_surge(plan: KarpenterPoolPlan) -> int:
 
     For reserved capacity this is 0.
 
-    While a node is being replaced, it does not count towards the limits. The replacement begins shortly before
-    Karpenter creates the successor, and ends when the instance of the replaced node is terminated. The budget is a
-    number or a percentage of all nodes, including successors and replaced nodes. A percentage is rounded up.
+    A node does not count towards the limits from shortly before Karpenter creates the replacement node until the
+    old node's instance is terminated. The budget is a number or a percentage of all nodes, including replacement
+    nodes and nodes that are being replaced. A percentage is rounded up.
 
     Sources: sigs.k8s.io/karpenter v1.14.1, pkg/controllers/disruption (helpers.go, queue.go: StartCommand),
     state/cluster.go: updateNodePoolResources, pkg/apis/v1/nodepool.go: GetAllowedDisruptions; read 2026-11-29.

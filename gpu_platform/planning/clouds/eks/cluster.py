@@ -249,11 +249,11 @@ def plan_eks_cluster(
     storage_keys: Sequence[str] = (),
     images: Sequence[PinnedImage] = (),
 ) -> Decided[EksClusterPlan]:
-    """Return the plan of a cluster for pools that are already planned.
+    """Return the plan for a cluster whose pools are already planned.
 
-    `volume_keys` are the ARNs of keys of EBS volumes. `identities` are the teams whose pods have an identity.
-    `storage_keys` are the ARNs of keys of all storage classes. `images` are the image releases that the stack file
-    specifies.
+    `volume_keys` are the ARNs of the keys that encrypt EBS volumes. `identities` are the teams whose pods have an
+    identity. `storage_keys` are the ARNs of the keys of all storage classes. `images` are the image releases that
+    the stack file specifies.
     """
     clouds = [pool.cloud for pool in pools if isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan)]
     efa = any(cloud.efa for cloud in clouds)
@@ -469,11 +469,11 @@ def _explain_api_access(cluster: EksCluster, create: CreateEks) -> Decision:
 
 
 def _node_policies(cluster: EksCluster) -> tuple[str, ...]:
-    """Return the managed policies of nodes.
+    """Return the ARNs of the managed policies for the nodes' role.
 
     Nodes describe their own instance when they join, so EKS's minimal policy is not sufficient. On a new cluster
     the VPC CNI has its own role. On an existing cluster, the role of the VPC CNI is not known, so nodes get the
-    policy of the VPC CNI.
+    policy that the VPC CNI needs.
     """
     policies = ["AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly"]
     if cluster.create is None:
@@ -496,10 +496,10 @@ def _retained(cluster: EksCluster, created: CreateEksPlan | None) -> tuple[str, 
 
 
 def _packed_resources(pools: Sequence[PoolPlan]) -> tuple[str, ...]:
-    """Return the resources by which kube-scheduler packs pods. It prefers the nodes with the highest use of these
-    resources.
+    """Return the resources by which kube-scheduler packs pods onto nodes. It prefers the nodes that use most of
+    these resources.
 
-    The use of GPUs counts only for pods that request GPUs.
+    GPU use affects only the placement of pods that request GPUs.
     """
     gpus = {offer.name for pool in pools for offer in pool.resources if "/" in offer.name}
     return ("cpu", "memory", *sorted(gpus))

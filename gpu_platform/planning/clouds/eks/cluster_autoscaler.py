@@ -3,8 +3,8 @@
 If a group has no nodes, the autoscaler reads the labels and taints of a new node from EKS (DescribeNodegroup). It
 reads CPU, memory and whole GPUs from the instance type, and everything else from tags of the Auto Scaling group.
 The tags of the node group are not copied to the Auto Scaling group. Nodes with the accelerator label count as
-unready until they offer `nvidia.com/gpu`, so nodes that offer GPUs only under other resource names do not have the
-label.
+unready until they advertise `nvidia.com/gpu`. Nodes that advertise GPUs only under other resource names therefore
+do not have the label.
 
 Sources: kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws (README.md; buildNodeFromTemplate and
 GetAsgOptions in aws_manager.go; GPULabel), commit 55c37cd5, 2026-08-22; kubernetes/autoscaler#8095; EKS user
@@ -111,7 +111,7 @@ def kept_tags(pool: Pool, cluster: EksCluster) -> Mapping[str, str]:
 
 
 def accelerator_label(gpu_model: str, resources: Sequence[ResourceOffer]) -> Mapping[str, str]:
-    """Return the accelerator label for nodes that offer `nvidia.com/gpu`, or an empty mapping for other nodes."""
+    """Return the accelerator label for nodes that advertise `nvidia.com/gpu`, or an empty mapping."""
     if any(offer.name == names.GPU_RESOURCE and offer.per_node > 0 for offer in resources):
         return {ACCELERATOR_LABEL: f"nvidia-{gpu_model}"}
     return {}
@@ -163,8 +163,8 @@ def _offered(
     yield "memory", f"{min(one.memory_mib for one in free) - huge_pages_mib}Mi"
     usable = min(data_volume_gib(pool, machine) for machine in machines) * _USABLE_SHARE
     yield "ephemeral-storage", f"{int(usable)}Gi"
-    # The autoscaler derives the number of whole GPUs from the instance type, but nodes that offer GPUs under other
-    # names do not offer `nvidia.com/gpu`.
+    # The autoscaler derives the number of whole GPUs from the instance type.
+    # Nodes that advertise GPUs under other names do not advertise `nvidia.com/gpu`.
     yield names.GPU_RESOURCE, "0"
     for offer in resources:
         yield offer.name, str(offer.per_node)

@@ -32,7 +32,7 @@ def cluster_autoscaler(
     scaled: Sequence[SharingPlan],
     catalog: Catalog,
 ) -> ClusterAutoscalerPlan:
-    """Return the autoscaler for a cluster with scaled managed node groups.
+    """Return the plan for the Cluster Autoscaler of a cluster with scaled managed node groups.
 
     `partition` is the AWS partition for ARNs. `priorities` contains patterns of Auto Scaling group names by
     priority. It is empty if pools have no order of preference. `scaled` is the sharing of the scaled pools.
@@ -64,7 +64,8 @@ def _values(
         "fullnameOverride": CHART,
         "cloudProvider": "aws",
         "awsRegion": cluster.region,
-        # EKS sets the first tag on every node group. The second tag is only on groups of pools that may be scaled.
+        # EKS sets the first tag on every node group.
+        # Only node groups of pools that may be scaled have the second tag.
         "autoDiscovery": {
             "clusterName": cluster.name,
             "tags": [f"{owned_tag(cluster.name)}=owned", f"{SCALED_TAG}={cluster.name}"],
@@ -79,14 +80,15 @@ def _values(
                 }
             }
         },
-        # A pod may fit several pools that differ in CPU, memory and GPUs. The pool that would waste the least gets
-        # the new node. The flag balance-similar-node-groups is not set, because every pool has its own label, so
-        # no two groups are similar.
+        # A pod may fit several pools with different CPU, memory and GPUs.
+        # The pool that would waste the least gets the new node.
+        # The flag balance-similar-node-groups is not set, because every pool has its own label, so no two groups
+        # are similar.
         "extraArgs": {
             # The Node Readiness Controller sets this taint on new nodes.
             # The autoscaler recognises the program's other startup taint by its prefix.
-            # Without this flag, the autoscaler would find that no pod fits a new node (kubernetes/autoscaler,
-            # utils/taints/taints.go, 2026-11-29).
+            # Without this flag, the autoscaler would conclude that no pod fits on a new node
+            # (kubernetes/autoscaler, utils/taints/taints.go, 2026-11-29).
             "startup-taint": names.READINESS_TAINT_KEY,
             "expander": "priority,least-waste" if priorities else "least-waste",
             **slow_start_flags(scaled),
@@ -99,7 +101,9 @@ def _values(
 
 
 def autoscaler_policy(cluster: EksCluster, partition: str) -> Mapping[str, Any]:
-    """Return the IAM policy. It allows all reads, but allows writes only to scalable groups of this cluster."""
+    """Return the IAM policy. It allows all read operations, but allows writes only to scalable groups of this
+    cluster.
+    """
     return iam_policy(
         "cluster-autoscaler",
         {

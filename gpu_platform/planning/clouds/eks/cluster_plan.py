@@ -64,7 +64,7 @@ class VpcPlan:
 
     @property
     def pod_networks(self) -> tuple[str, ...]:
-        """Networks of pod addresses if pods have separate subnets. Empty if pods use the nodes' subnets."""
+        """CIDR block for pods in each zone, as text. Empty if pods use the nodes' subnets."""
         return tuple(f"{zone.pods_cidr} in {zone.zone}" for zone in self.zones if zone.pods_cidr is not None)
 
     @property
@@ -84,7 +84,7 @@ class ExistingVpcPlan:
     subnets: Mapping[str, str]
     control_plane_subnets: tuple[str, ...]
     pod_subnets: Mapping[str, str]
-    """Subnets of pods by zone. If empty, pods take addresses from the nodes' subnets."""
+    """Subnets for pods, by zone. If empty, pods take addresses from the nodes' subnets."""
 
     @property
     def shown(self) -> str:
@@ -101,7 +101,7 @@ class ExistingVpcPlan:
 
     @property
     def pod_networks(self) -> tuple[str, ...]:
-        """Networks of pod addresses if pods have separate subnets. Empty if pods use the nodes' subnets."""
+        """Subnet for pods in each zone, as text. Empty if pods use the nodes' subnets."""
         return tuple(f"{subnet} in {zone}" for zone, subnet in sorted(self.pod_subnets.items()))
 
     @property
@@ -197,7 +197,7 @@ class KarpenterControllerPlan:
     queue: str
     """Name of the SQS queue for EC2 interruption notices."""
     disk_keys: tuple[str, ...]
-    """ARNs of the keys that encrypt volumes of the stack, or of aliases of these keys."""
+    """ARNs of the KMS keys that encrypt the stack's volumes, or ARNs of aliases of these keys."""
     events: Mapping[str, Mapping[str, Any]]
     """EventBridge patterns of the events that are sent to the queue, by name."""
 
@@ -244,7 +244,8 @@ class CreateEksPlan:
     """ARN of the access policy for admins."""
     support_type: Literal["STANDARD", "EXTENDED"]
     packed_resources: tuple[str, ...]
-    """Resources whose use makes kube-scheduler prefer a node. If empty, kube-scheduler uses its default."""
+    """Resources by which kube-scheduler packs pods onto nodes. If empty, kube-scheduler uses its default scoring.
+    """
     logs: tuple[str, ...]
     log_group: str
     logs_retention_days: int
@@ -255,12 +256,12 @@ class CreateEksPlan:
 
     @property
     def private_networks(self) -> tuple[str, ...]:
-        """Networks that reach the API server at its address in the VPC, besides the cluster's nodes."""
+        """Networks that may reach the API server at its address in the VPC, in addition to the cluster's nodes."""
         return tuple(network for network in self.api_access if is_private(network))
 
     @property
     def public_networks(self) -> tuple[str, ...]:
-        """Networks that reach the API server at its public address."""
+        """Networks that may reach the API server at its public address."""
         return tuple(network for network in self.api_access if not is_private(network))
 
     @property
@@ -279,7 +280,7 @@ class CreateEksPlan:
 
     @property
     def upgrade_order(self) -> str | None:
-        """Always None, because all EKS clusters are upgraded in the platform's default order."""
+        """Always None, because all EKS clusters are upgraded in the program's default order."""
         return None
 
 
@@ -313,7 +314,7 @@ class EksClusterPlan:
     efa: bool
     """Whether a pool has EFA, which needs the EFA security group and the EFA device plugin."""
     node_policies: tuple[str, ...]
-    """ARNs of the managed policies of the nodes' IAM roles."""
+    """ARNs of the managed policies for the nodes' IAM roles."""
     parts: tuple[PartPlan, ...]
     """Controllers that the pools need. Either the program installs them, or the cluster's owner has installed
     them.

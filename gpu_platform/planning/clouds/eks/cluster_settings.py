@@ -1,6 +1,5 @@
-"""Settings of an EKS cluster whose changes a preview announces.
-
-They cover the network, replicas, access, and what `destroy` keeps.
+"""Settings of an EKS cluster, such as its network, replicas and access, and what `destroy` keeps. A preview
+reports changes to these settings.
 """
 
 from __future__ import annotations
@@ -117,7 +116,8 @@ def _zones(cluster: EksClusterPlan, create: CreateEksPlan) -> ClusterSetting:
 def _of_subnets(cluster: EksClusterPlan) -> Iterator[ClusterSetting]:
     """Yield the setting for the declared subnets of nodes.
 
-    Node groups of pools without zones keep the subnets that they were created in (`ignore_changes` of components).
+    Node groups of pools without zones stay in the subnets where they were created (`ignore_changes` of
+    components).
     """
     subnets = [f"{zone}={one}" for zone, one in sorted(cluster.known_subnets.items()) if not is_local_zone(zone)]
     create = cluster.create
@@ -291,7 +291,7 @@ def _of_system(pool: SystemPool, kubernetes: str) -> Iterator[ClusterSetting]:
     )
     pinned = pool.release_version is not None
     yield ClusterSetting(
-        # A change of the Kubernetes version rolls the nodes in any case.
+        # A change of the Kubernetes version rolls the nodes anyway.
         name=f"system_image of Kubernetes {kubernetes}",
         what="image release of the system nodes",
         field="cluster.create.system.release",

@@ -2,8 +2,8 @@
 
 Karpenter uses the NodePool with the highest weight first. It uses the next NodePool while the first one has
 reached its limits or its capacity is unavailable. The Cluster Autoscaler uses the priority expander, which reads
-patterns of Auto Scaling group names from a ConfigMap, highest priority first. It skips a group without capacity
-for some minutes.
+patterns of Auto Scaling group names from a ConfigMap, highest priority first. After a group turns out to have no
+capacity, the autoscaler skips the group for some minutes.
 
 Sources: Karpenter 1.14 docs, NodePools, "spec.weight" (1 to 100); kubernetes/autoscaler,
 cluster-autoscaler/expander/priority/readme.md; EKS user guide, managed node groups (names of Auto Scaling groups);
@@ -45,7 +45,7 @@ def group_priorities(pools: Mapping[str, EksPoolPlan]) -> Mapping[int, Sequence[
 
 
 def _group_pattern(pool: str) -> str:
-    """Return the pattern of a node group's Auto Scaling groups.
+    """Return the pattern for the names of a node group's Auto Scaling groups.
 
     EKS names a group eks-<node group>-<UUID>. Pulumi may append seven hexadecimal digits to the node group's name.
     """

@@ -29,7 +29,7 @@ A higher value would need paid IOPS.
 
 
 def block_devices(pool: Pool, image: NodeImage, on_nvme: bool) -> tuple[BlockDevice, ...]:
-    """Return the volumes of a node. `on_nvme` means that images and the data of pods are on local NVMe disks.
+    """Return the volumes of a node. `on_nvme` means that images and pod data are on local NVMe disks.
 
     GPU images are 10 GB or larger. Therefore, gp3 volumes that store images have more than the included
     throughput.
@@ -58,8 +58,8 @@ def block_devices(pool: Pool, image: NodeImage, on_nvme: bool) -> tuple[BlockDev
 
 
 def data_volume_gib(pool: Pool, machine: MachineType) -> int:
-    """Return the size in GiB of the file system for images and pod data, which is on local NVMe disks or the data
-    volume.
+    """Return the size in GiB of the file system for images and pod data. The file system is on local NVMe disks or
+    on the data volume.
     """
     if pool.local_nvme and machine.local_nvme_gb > 0:
         return machine.local_nvme_gb * 10**9 // 2**30

@@ -1,5 +1,5 @@
-"""Parts of an EKS stack that AWS limits: IAM policies, user data, tags, and the number of instances in a capacity
-block.
+"""Data of an EKS stack that AWS limits in size or number: IAM policies, user data, tags, and the instances of a
+capacity block.
 
 ARNs that are known only at deployment are counted with the longest possible names.
 """

@@ -1,4 +1,4 @@
-"""Plan the EFA device plugin and the EFA DRA driver, which offer EFA interfaces to pods.
+"""Plan the EFA device plugin and the EFA DRA driver, which make EFA interfaces available to pods.
 
 Sources: EKS user guide, "Run machine learning training on Amazon EKS with Elastic Fabric Adapter"; chart
 aws-efa-k8s-device-plugin; kubernetes-sigs/karpenter#751 (huge pages); libfabric fi_efa(7); read 2026-11-21.
@@ -72,7 +72,7 @@ def _image(chart: Chart, region: str, catalog: Catalog) -> Mapping[str, Any]:
     """Return the Helm value with the chart's image in the region, or an empty mapping if the region's registry is
     not known.
 
-    The chart's default is the registry of us-west-2, which refuses nodes of other partitions.
+    The chart's default is the registry of us-west-2, which denies access to nodes in other partitions.
     """
     registry = catalog.eks_registries.get(region)
     if registry is None:

@@ -1,4 +1,4 @@
-"""Extended resources that nodes with EFA offer, and that pods request to use EFA.
+"""Extended resources that nodes with EFA advertise, and that pods request to use EFA.
 
 Sources: EKS user guide, "Run machine learning training on Amazon EKS with Elastic Fabric Adapter";
 kubernetes-sigs/karpenter#751 (huge pages); libfabric fi_efa(7); read 2026-11-21.

@@ -35,7 +35,7 @@ class AddonFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingEksFacts:
-    """Facts of an existing cluster, looked up from AWS."""
+    """Facts about an existing cluster, looked up in AWS."""
 
     kubernetes: str
     """Minor version, such as 1.34."""
@@ -87,12 +87,12 @@ def addon_options(name: str) -> str:
 
 
 def check_looked_up(found: ExistingEksFacts, plan: EksClusterPlan) -> list[Problem]:
-    """Return the problems that prevent the existing cluster from running the pools of the plan."""
+    """Return the problems that prevent the planned pools from running on the existing cluster."""
     problems = Problems("cluster")
     _check_version(found, plan, problems.at("kubernetes"))
     _check_form(found, plan, problems.at("name"))
-    # Managed node groups join in any authentication mode. Karpenter's nodes join only through an access entry,
-    # which the program creates.
+    # Managed node groups join the cluster in any authentication mode.
+    # Karpenter's nodes join only through an access entry, which the program creates.
     creates_role = plan.karpenter_pools and plan.karpenter_node_role is None
     if creates_role and found.authentication_mode == "CONFIG_MAP":
         problems.at("name").add(
@@ -205,7 +205,7 @@ def _check_version(found: ExistingEksFacts, plan: EksClusterPlan, problems: Prob
 
 
 def _check_form(found: ExistingEksFacts, plan: EksClusterPlan, problems: Problems) -> None:
-    """Record problems for kinds of clusters that the pools cannot join.
+    """Record problems for cluster configurations that do not support the pools' nodes.
 
     Auto Mode has its own Karpenter, whose CRDs and objects would conflict with the program's Karpenter. Auto
     Mode's nodes contain device plugins, networking and Pod Identity, so the add-ons that other nodes need are
@@ -244,5 +244,5 @@ def _check_subnets(zone: str, subnets: tuple[str, ...], problems: Problems) -> N
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version, such as 1, 18, 5 for v1.18.5-eksbuild.1, without the EKS build."""
+    """Return the numbers of a version without its EKS build, such as 1, 18, 5 for v1.18.5-eksbuild.1."""
     return tuple(int(number) for number in re.findall(r"\d+", version.partition("-")[0]))

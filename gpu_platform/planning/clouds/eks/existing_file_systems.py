@@ -80,7 +80,7 @@ def plan_existing(name: str, one: ExistingStorage, cluster: EksCluster) -> Itera
 
 
 def by_existing(name: str, one: ExistingStorage, cluster: EksCluster) -> Decision:
-    """Return the decision about an existing file system, with its volumes and the access that its owner must
+    """Return a decision that describes an existing file system's volumes, and the access that its owner must
     allow.
     """
     ports = "TCP 2049" if one.system == "efs" else "TCP 988 and 1018-1023, in both directions"

@@ -37,10 +37,11 @@ _ORDER = {"al2023": re.compile(r"\d{8}$"), "bottlerocket": re.compile(r"\d+\.\d+
 _ALIASES = {"al2023": re.compile(r"v\d{8}"), "bottlerocket": re.compile(r"v\d+\.\d+\.\d+")}
 
 
-# The provider calls UpdateNodegroupVersion for every change of launch template, version or release. It sends the
-# release only if the release changed; otherwise EKS uses the newest release. EKS does not allow an older release
-# afterwards. Sources: terraform-provider-aws, internal/service/eks/node_group.go, resourceNodeGroupUpdate, and its
-# issue 40902; EKS API, UpdateNodegroupVersion, releaseVersion; EKS user guide, "Update a managed node group"; read
+# The provider calls UpdateNodegroupVersion for every change of launch template, version or release.
+# It sends the release only if the release changed.
+# Otherwise EKS uses the newest release, and does not allow an older release afterwards.
+# Sources: terraform-provider-aws, internal/service/eks/node_group.go, resourceNodeGroupUpdate, and its issue
+# 40902; EKS API, UpdateNodegroupVersion, releaseVersion; EKS user guide, "Update a managed node group"; read
 # 2026-11-29.
 _NEWEST: Final = "the new nodes get the newest image of EKS"
 
@@ -59,7 +60,9 @@ def rolled_image(field: str, release: str | None) -> str:
 
 
 def node_image(pool: Pool, catalog: Catalog) -> NodeImage | None:
-    """Return the image family of the nodes or of their custom AMI, or None for a family that EKS does not have."""
+    """Return the image family of the nodes or of their custom AMI, or None for a family that does not exist on
+    EKS.
+    """
     return catalog.node_images.get(("aws", pool.image.family or DEFAULT_FAMILY))
 
 
@@ -71,9 +74,7 @@ def image_of(pool: Pool, catalog: Catalog) -> NodeImage:
 
 
 def driver_branch(pool: Pool, image: NodeImage, catalog: Catalog) -> int | None:
-    """Return the branch of the driver that nodes load from the image. It depends on the release and the machine
-    type.
-    """
+    """Return the driver branch of the node image, which depends on the image's release and the machine type."""
     later = _later_driver(pool, image, catalog)
     release = pool.image.release
     if later is None or release is None or pool.image.ami is not None:
@@ -294,7 +295,7 @@ def _check_release(pool: Pool, release: str, problems: Problems) -> None:
     family = pool.image.family or DEFAULT_FAMILY
     version, example = _RELEASES.get(family, (None, ""))
     if version is None:
-        return  # GKE has this family; another check refuses it
+        return  # an image family of GKE, which another check rejects
     alias = _ALIASES[family] if pool.provisioner == "karpenter" else None
     if version.fullmatch(release) is None and not (alias is not None and alias.fullmatch(release)):
         problems.add(

@@ -45,7 +45,7 @@ def plan_karpenter_pool(
     requirements: NodeRequirements,
     catalog: Catalog,
 ) -> Decided[CloudPool]:
-    """Return the plan of a valid pool."""
+    """Return the plan for a valid pool."""
     efa = uses_efa(pool, machine)
     group = placement_group(pool, machine, cluster)
     settings = pool.karpenter or Karpenter()
@@ -158,7 +158,7 @@ def _node_pool(
         "template": {
             "metadata": {"labels": dict(labels)},
             # Karpenter waits until a node advertises the GPUs and EFA interfaces that the pods request.
-            # Pods need not tolerate startup taints: Karpenter ignores them when it plans nodes.
+            # Pods need not tolerate startup taints, because Karpenter ignores them when it plans nodes.
             "spec": {
                 "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": pool.name},
                 "taints": _taints(requirements.taints),
@@ -178,7 +178,7 @@ def _node_pool(
     if place is not None:
         spec["weight"] = priority(place)
     elif purchase(pool.capacity).reserved:
-        # Pods that fit several pools use reserved capacity first.
+        # Pods that can run in several pools use reserved capacity first.
         spec["weight"] = _PREPAID_WEIGHT
     return spec
 
@@ -214,9 +214,9 @@ def _limits(pool: Pool, machine: MachineType, settings: Karpenter) -> dict[str, 
 
     Karpenter compares `nodes` only with existing nodes, so it may create more nodes if many pods wait at the same
     time. Karpenter also counts the CPU and GPUs of nodes that it is about to create. A running node has the same
-    CPU, but it offers shares instead of GPUs. With shares, therefore, the CPU limit is the only limit that is
-    exact both before and after a node starts. Larger alternatives use more CPU, so the pool gets fewer of these
-    nodes, unless `karpenter.limits` allows more.
+    CPU, but if its GPUs are shared, it advertises shares instead of GPUs. Therefore, in this case only the CPU
+    limit is exact both before and after a node starts. Larger alternatives use more CPU, so the pool gets fewer of
+    these nodes, unless `karpenter.limits` allows more.
 
     Source: sigs.k8s.io/karpenter v1.14.1, pkg/controllers/provisioning (scheduling/scheduler.go: subtractMax;
     provisioner.go: Create); read 2026-11-28.

@@ -21,7 +21,7 @@ _LABEL_DOMAINS = ("karpenter.sh", "karpenter.k8s.aws")
 
 
 def managed_instead(pool: Pool) -> str:
-    """Return the fix that suggests a managed node group and, if `karpenter` is set, the removal of this field."""
+    """Return a fix that suggests a managed node group. If `karpenter` is set, the fix also removes this field."""
     return "write provisioner: managed" + (" and remove karpenter" if pool.karpenter is not None else "")
 
 
@@ -159,7 +159,7 @@ def machines_of(pool: Pool, machine: MachineType, catalog: Catalog) -> list[Mach
 
 
 def _check_limits(pool: Pool, machine: MachineType, catalog: Catalog, here: Problems) -> None:
-    """Record problems for limits that do not fit `count.max`. All other plans are based on `count.max` nodes."""
+    """Record problems for limits that contradict `count.max`. All other plans are based on `count.max` nodes."""
     most, machines = pool.count.maximum, machines_of(pool, machine, catalog)
     vcpu, mib = max(one.vcpu for one in machines), max(one.memory_mib for one in machines)
     bounds = {

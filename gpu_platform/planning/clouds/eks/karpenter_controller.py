@@ -32,7 +32,7 @@ _EVENTS: Mapping[str, tuple[str, str]] = {
 def karpenter_controller(
     cluster: EksCluster, pools: Sequence[KarpenterPoolPlan], catalog: Catalog
 ) -> KarpenterControllerPlan:
-    """Return the plan of Karpenter's controller for a cluster that has Karpenter pools."""
+    """Return the plan for Karpenter's controller on a cluster that has Karpenter pools."""
     chart, crds = catalog.charts[CHART], catalog.charts[CRD_CHART]
     queue = queue_name(cluster.name)
     return KarpenterControllerPlan(
@@ -84,7 +84,7 @@ def _values(cluster: EksCluster, queue: str) -> Mapping[str, Any]:
 
 
 def queue_policy(queue_arn: str, rule_arns: list[str]) -> dict[str, Any]:
-    """Return the policy of the interruption queue, to which only these EventBridge rules may send messages."""
+    """Return the policy of the interruption queue. Only these EventBridge rules may send messages to the queue."""
     return iam_policy("karpenter-queue", {"queue": queue_arn, "rules": sorted(rule_arns)})
 
 
@@ -94,7 +94,7 @@ def controller_policy(
     """Return the IAM policy of the controller.
 
     It allows creating, tagging and deleting EC2 instances of this cluster, and reading prices. `disk_keys` are
-    ARNs of the keys that encrypt volumes, or of aliases of these keys.
+    ARNs of the KMS keys that encrypt volumes, or ARNs of aliases of these keys.
     """
     keys = [key for key in disk_keys if ":alias/" not in key]
     aliases = [key for key in disk_keys if ":alias/" in key]
