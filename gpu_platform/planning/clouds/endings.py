@@ -13,8 +13,8 @@ from gpu_platform.planning.clouds.windows import CapacityWindow
 class PodEnding:
     """A reason why pods are terminated.
 
-    `after` is the maximum run time of a pod in seconds, or None if it is not known. `notice` is the maximum time
-    from SIGTERM to SIGKILL in seconds, or None if only the pod's own grace period limits it.
+    `after` is the maximum time in seconds that a pod can run, or None if it is not known. `notice` is the maximum
+    time in seconds from SIGTERM to SIGKILL, or None if only the pod's own grace period limits it.
     """
 
     why: str
@@ -30,9 +30,10 @@ def reclaimed(platform: str, catalog: Catalog) -> PodEnding:
 
 
 def window_endings(windows: Iterable[CapacityWindow], why: str, notice: int | None) -> tuple[PodEnding, ...]:
-    """Return how pods are terminated when reserved capacity ends, or an empty tuple if none of the capacity ends.
+    """Return how pods are terminated when reserved capacity ends, or an empty tuple if no reserved capacity ends.
 
-    A pod can run for as long as the longest reservation if the stack file contains every start and end.
+    If the stack file contains every start and end, a pod can run for at most the duration of the longest
+    reservation.
     """
     ending = [window for window in windows if window.drain or window.ends is not None]
     if not ending:

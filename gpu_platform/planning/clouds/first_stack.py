@@ -16,10 +16,10 @@ class FirstStack:
 
     `aliases` are other names that users type for the provider. `questions` are the keys of the provider's own
     questions. `new_cluster` contains the keys of the questions about a new cluster, or is None if the program
-    creates none. `machine_type` is the default machine type. `groups` is true if a team's members default to a
-    group with the team's name. `buys_nodes` is true if the cloud sells the nodes of the pools. `cluster` returns
-    the fields of `cluster` from the stack's name and the answers. `pool` returns the pool's fields except name,
-    machine type, count and workload.
+    creates no clusters for the provider. `machine_type` is the default machine type. `groups` is true if a team's
+    members default to a group with the team's name. `buys_nodes` is true if the cloud sells the nodes of the
+    pools. `cluster` returns the fields of `cluster` from the stack's name and the answers. `pool` returns the
+    pool's fields except name, machine type, count and workload.
     """
 
     aliases: tuple[str, ...]
@@ -33,5 +33,7 @@ class FirstStack:
 
     @property
     def asks_nodes(self) -> bool:
-        """Whether `init` asks for the number of nodes. A list of node names already determines the number."""
+        """Whether `init` asks for the number of nodes. It does not ask if node names are listed, because they
+        determine the number.
+        """
         return "node_names" not in self.questions

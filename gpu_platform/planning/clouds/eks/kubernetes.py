@@ -63,9 +63,7 @@ def planned_kubernetes(cluster: EksCluster, release: OperatorRelease | None, cat
 def explain_support(
     cluster: EksCluster, support: Literal["standard", "extended"], kubernetes: str, catalog: Catalog
 ) -> Decision:
-    """Return the decision about a cluster's support type, which states what happens at the end of standard
-    support.
-    """
+    """Return a decision about a cluster's support type. It states what happens at the end of standard support."""
     dates = catalog.kubernetes_versions.get(("eks", kubernetes))
     end = f"{kubernetes}: {dates.standard_until}" if dates is not None else f"{kubernetes}: date unknown"
     platform = catalog.kubernetes_platforms["eks"]

@@ -32,17 +32,19 @@ class BlockDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserData:
-    """Settings of a node at its first boot. `user_data.write_user_data` writes them as text.
+    """Settings of a node at its first boot. `user_data.write_user_data` converts them to text.
 
     `needs_cluster_access` is true for a custom AMI. EKS does not add the access data of the cluster to the user
-    data of such nodes, so the program writes the access data.
+    data of such nodes, so the program adds it.
     """
 
     format: Literal["nodeadm", "bottlerocket"]
     settings: Mapping[str, Any]
     needs_cluster_access: bool
     sysctls: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Kernel parameters that cloud-init loads before the kubelet starts; Bottlerocket has them in `settings`."""
+    """Kernel parameters that cloud-init loads before the kubelet starts. For Bottlerocket they are in `settings`
+    instead.
+    """
     commands: tuple[str, ...] = ()
     """Lines of a bash script that cloud-init runs before the kubelet starts."""
 

@@ -72,8 +72,9 @@ def login_commands(cluster: EksCluster, members: Sequence[str]) -> tuple[str, ..
     """Return the commands that write the kubeconfig of members, one for each role that gives them access.
 
     If there is no such role, the command is for people whose own credentials have access. Users of IAM Identity
-    Center receive their role when they log in, and no command can assume it. Users of an OIDC provider need only
-    the cluster's address and certificate from the command, and log in through a kubectl plugin of their provider.
+    Center receive their role when they log in, and no command can assume it. For users of an OIDC provider, the
+    command supplies only the cluster's address and certificate. They log in through their provider's kubectl
+    plugin.
     """
     command = f"aws eks update-kubeconfig --name {cluster.name} --region {cluster.region}"
     roles = [
@@ -95,7 +96,7 @@ def login_notes(cluster: EksCluster, team: str, members: Sequence[str]) -> tuple
     """Return a warning about a team's members if no login has their user name or group.
 
     The owner of an existing cluster may have added access entries that the stack file does not contain, so there
-    is no warning in this case.
+    is no warning for existing clusters.
     """
     unreachable = list(_unreachable(members, cluster.logins, cluster.oidc)) if cluster.create is not None else []
     if not unreachable:
@@ -128,7 +129,7 @@ def _unreachable(members: Iterable[str], logins: Sequence[Login], oidc: Oidc | N
                 reachable = name in groups or _brings_group(oidc, name)
             case "user":
                 reachable = oidc is not None or any(_is_user(login, name) for login in logins)
-            case _:  # service accounts use tokens of the cluster
+            case _:  # service accounts use tokens that the cluster issues
                 reachable = True
         if not reachable:
             yield member

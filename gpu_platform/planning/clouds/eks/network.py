@@ -73,8 +73,8 @@ def _interface(card: int, device: int, kind: Literal["interface", "efa", "efa-on
 
 
 def _check_via(pool: Pool, machine: MachineType, cluster: EksCluster, here: Problems) -> None:
-    """Record a problem if `via` is set on a pool without EFA interfaces, or if the Kubernetes version is too old
-    for `dranet`.
+    """Record a problem if `via` is set on a pool without EFA interfaces, or if it is `dranet` and the Kubernetes
+    version is too old.
     """
     via = pool.network.via
     if via not in ("device-plugin", "dranet"):
@@ -103,8 +103,8 @@ def check_network(
     catalog: Catalog,
     problems: Problems,
 ) -> None:
-    """Record problems for interfaces that the machine type does not have, and for a layout that its cards do not
-    support.
+    """Record problems for interfaces that the machine type does not have, and for a layout that its network cards
+    do not support.
     """
     here, network = problems.at("network"), pool.network
     _check_via(pool, machine, cluster, here.at("via"))

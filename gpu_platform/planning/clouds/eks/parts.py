@@ -15,11 +15,12 @@ from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.cluster import EksCluster
 
-# Oldest Karpenter releases that support the fields of a plan. The CRD of v1.11.0 has `networkInterfaces` and
-# `placementGroupSelector`, but v1.10.2 does not. v1.3.0 has `capacityReservationSelectorTerms`. Capacity blocks
-# need v1.6.0 (#8011): EC2 requires their market type, which older releases do not send. Sources:
-# aws/karpenter-provider-aws, pkg/apis/crds; Karpenter docs, Settings, "Feature gates" (ReservedCapacity), and
-# reference "CloudFormation" of 1.14 (permissions); read 2026-11-29.
+# Oldest Karpenter releases that support the fields of a plan.
+# The CRD of v1.11.0 has `networkInterfaces` and `placementGroupSelector`, but the CRD of v1.10.2 does not. v1.3.0
+# has `capacityReservationSelectorTerms`.
+# Capacity blocks need v1.6.0 (#8011), because EC2 requires a market type that older releases do not send.
+# Sources: aws/karpenter-provider-aws, pkg/apis/crds; Karpenter docs, Settings, "Feature gates" (ReservedCapacity),
+# and reference "CloudFormation" of 1.14 (permissions); read 2026-11-29.
 _API: Final = "1.0.0"
 _RESERVATIONS: Final = "1.3.0"
 _BLOCKS: Final = "1.6.0"
@@ -76,9 +77,9 @@ def plan_parts(
 ) -> tuple[PartPlan, ...]:
     """Return the controllers that the pools need.
 
-    `karpenter` contains the pools of Karpenter. `scaled` means that the Cluster Autoscaler scales a pool. `efa`
-    means that pods get EFA interfaces from the device plugin. `dranet` means that pods claim EFA interfaces from
-    the EFA DRA driver.
+    `karpenter` contains the pools that Karpenter provisions. `scaled` means that the Cluster Autoscaler scales a
+    pool. `efa` means that pods get EFA interfaces from the device plugin. `dranet` means that pods claim EFA
+    interfaces from the EFA DRA driver.
     """
     parts = cluster.parts
     found: list[PartPlan] = []
@@ -136,7 +137,7 @@ def plan_parts(
 
 
 def _least(pools: Sequence[KarpenterPoolPlan]) -> tuple[str, str]:
-    """Return the oldest Karpenter release that supports the features of the pools, and the reason."""
+    """Return the oldest Karpenter release that supports the features that the pools use, and the reason."""
     if named := [pool.name for pool in pools if pool.placement_group is not None or pool.efa_interfaces]:
         return _LAYOUTS, f"its EC2NodeClass has the EFA interfaces and placement groups of pools ({listed(named)})"
     if named := [pool.name for pool in pools if pool.blocks]:
@@ -152,13 +153,13 @@ def explain_parts(
     """Return decisions that state what the owner of the cluster, or of its network, must provide for the
     controllers.
 
-    `karpenter` contains the pools of Karpenter.
+    `karpenter` contains the pools that Karpenter provisions.
     """
     return (*_of_owners(cluster, parts, karpenter), *_of_network(cluster, parts))
 
 
 def _of_network(cluster: EksCluster, parts: tuple[PartPlan, ...]) -> Iterator[Decision]:
-    """Yield what the program's Karpenter requires from a network whose routes are not known."""
+    """Yield what the program's Karpenter requires from an existing network, because its routes are not known."""
     if cluster.create is not None and cluster.create.network is None:
         return  # a VPC that the program creates has NAT gateways
     for part in parts:

@@ -22,8 +22,8 @@ from gpu_platform.stack.pool import CapacityBlock, OnDemand, Pool, Reservation
 
 
 def zones_of(pool: Pool) -> tuple[str, ...]:
-    """Return the zones of a pool. The result is empty if the pool uses all zones of the cluster. Each reservation
-    or block is in one zone.
+    """Return the zones of a pool, or an empty tuple if the pool uses all zones of the cluster. Each reservation or
+    block is in one zone.
     """
     if windows := windows_of(pool):
         return tuple(dict.fromkeys(window.zone for window in windows))
@@ -31,8 +31,8 @@ def zones_of(pool: Pool) -> tuple[str, ...]:
 
 
 def known_zones(cluster: EksCluster) -> tuple[str, ...]:
-    """Return the zones of nodes whose pool names no zone. The result is empty unless the stack file names all
-    subnets of the cluster.
+    """Return the zones in which a pool that names no zone may have nodes. The result is empty unless the stack
+    file names all subnets of the cluster.
 
     A VPC that the program creates has at least two zones. Nodes of a pool without zones are never in a Local Zone.
     """
@@ -58,7 +58,7 @@ def rebalanced(pool: Pool, cluster: EksCluster) -> bool:
 def placement_group(pool: Pool, machine: MachineType, cluster: EksCluster) -> PlacementGroup | None:
     """Return the cluster placement group of a pool, or None.
 
-    With a reservation, only the reservation's own group is possible, because nodes in another group get no
+    A pool with a reservation can use only the reservation's own group, because nodes in another group get no
     reserved capacity.
     """
     if isinstance(pool.capacity, Reservation):
@@ -77,8 +77,8 @@ def placement_group(pool: Pool, machine: MachineType, cluster: EksCluster) -> Pl
 def placed_by_default(pool: Pool, machine: MachineType) -> bool:
     """Return whether a pool without `placement` gets a placement group.
 
-    Only pools for on-demand training across several nodes with EFA get one. For spot, EC2 would search for spare
-    capacity in only one network spine. The instances of a capacity block are already close together.
+    Only on-demand pools for multi-node training with EFA get one. For spot, EC2 would search for spare capacity in
+    only one network spine. The instances of a capacity block are already close together.
     """
     return (
         pool.workload == "training"
@@ -91,9 +91,9 @@ def placed_by_default(pool: Pool, machine: MachineType) -> bool:
 def own_group(pool: Pool, cluster: EksCluster) -> str:
     """Return the name of the group that the program creates.
 
-    EC2 refuses two groups with the same name in the account's region, such as the groups of pool `c` in cluster
-    `a-b` and of pool `b-c` in cluster `a`. The form of the name is fixed, because a change would replace the nodes
-    of every pool that has a group.
+    Within an account and region, EC2 refuses two groups with the same name. Pool `c` in cluster `a-b` and pool
+    `b-c` in cluster `a` could otherwise get the same name. The form of the name is fixed, because a change would
+    replace the nodes of every pool that has a group.
     """
     return f"{cluster.name}-{pool.name}"
 
@@ -180,7 +180,7 @@ def check_shared_groups(
             )
             continue
         zones = set(zones_of(pool))
-        if group is None or len(zones) != 1:  # another check refuses several zones
+        if group is None or len(zones) != 1:  # another check refuses a pool with several zones
             continue
         [zone] = zones
         other, its_zone = first.setdefault(group, (index, zone))
@@ -194,15 +194,15 @@ def check_shared_groups(
 
 
 def _named_group(pool: Pool) -> tuple[str, str | None]:
-    """Return the field that names an existing group, and the group."""
+    """Return the stack file field that names an existing group, and the group."""
     if isinstance(pool.capacity, Reservation):
         return "capacity.placement_group", pool.capacity.placement_group
     return "placement.group", pool.placement.group if pool.placement is not None else None
 
 
 def check_zones(pool: Pool, machine: MachineType, cluster: EksCluster, problems: Problems) -> None:
-    """Record problems for zones outside the region or the reserved capacity, and for several zones if exactly one
-    is needed.
+    """Record problems for zones outside the region or the reserved capacity, and for a pool that has several zones
+    but must have exactly one.
     """
     here, capacity = problems.at("zones"), pool.capacity
     for index, zone in enumerate(pool.zones or ()):

@@ -23,7 +23,7 @@ class PlacementGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksTaint:
-    """A taint whose effect is in the form of the EKS API: NO_SCHEDULE, NO_EXECUTE or PREFER_NO_SCHEDULE."""
+    """A taint with its effect as named in the EKS API: NO_SCHEDULE, NO_EXECUTE or PREFER_NO_SCHEDULE."""
 
     key: str
     value: str
@@ -44,12 +44,16 @@ class NodeGroupPlan:
 
     @property
     def scheduled_window(self) -> CapacityWindow | None:
-        """Capacity block whose nodes a scheduled action starts. None if the group is created with its nodes."""
+        """Capacity block for which a scheduled action starts the nodes. None if the group is created with its
+        nodes.
+        """
         return self.block.window if self.block is not None and self.block.start is not None else None
 
     @property
     def former_name(self) -> str | None:
-        """Another name that the node group may have been created with."""
+        """Another name that the node group may have, because it was created before the form of the capacity blocks
+        changed.
+        """
         return self.block.former_name if self.block is not None else None
 
 
@@ -77,7 +81,9 @@ class EksPoolPlan:
     capacity_type: Literal["ON_DEMAND", "SPOT", "CAPACITY_BLOCK"]
     market_type: Literal["capacity-block"] | None
     capacity_reservation: str | None
-    """Reservation of the nodes. If the pool has several blocks, this is the reservation of the earliest block."""
+    """Capacity reservation that the nodes use. If the pool has several blocks, this is the reservation of the
+    earliest block.
+    """
     avoids_reservations: bool = False
     """Whether the nodes avoid open reservations, because another pool uses such a reservation."""
     blocks: tuple[BlockPlan, ...]
@@ -91,7 +97,7 @@ class EksPoolPlan:
     placement_group: PlacementGroup | None
     zones: tuple[str, ...]
     """Zones of the nodes. There is exactly one zone if a placement group, a reservation or EFA requires it. Empty
-    for all zones of the cluster.
+    if the pool uses all zones of the cluster.
     """
     block_devices: tuple[BlockDevice, ...]
     user_data: UserData | None
@@ -105,27 +111,27 @@ class EksPoolPlan:
     desired_size: int
     max_size: int
     keeps_size: bool
-    """Whether something other than the program sets the number of nodes after creation. `up` then changes the
-    number only if `count` was edited.
+    """Whether an autoscaler, EKS or a schedule may change the number of nodes after creation. `up` then changes
+    the number only if `count` was edited.
 
-    The number may be set by an autoscaler between `min` and `max`, by EKS at the end of a capacity block, or by a
-    schedule.
+    An autoscaler changes it between `min` and `max`, and EKS changes it at the end of a capacity block.
     """
     max_unavailable: int
     update_strategy: Literal["DEFAULT", "MINIMAL"]
-    """With MINIMAL, a node is deleted before its successor is created, because capacity does not suffice for both.
+    """With MINIMAL, EKS deletes a node before it creates the replacement, because capacity does not suffice for
+    both.
     """
     node_repair: bool
     tags: Mapping[str, str]
     delete_before_replace: bool
-    """Whether the pool is deleted before its successor is created, because reserved capacity does not suffice for
-    both.
+    """Whether the pool is deleted before its replacement is created, because reserved capacity does not suffice
+    for both.
     """
     protect: bool
     company_tags: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The part of `tags` that the stack file declares for the pool."""
+    """The tags in `tags` that the stack file declares for the pool."""
     group_tags: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Tags of the Auto Scaling group. EKS does not copy the node group's tags to this group. Empty without an
+    """Tags of the Auto Scaling group. EKS does not copy the node group's tags to this group. Empty if there is no
     autoscaler.
     """
     alternatives: tuple[str, ...] = ()
@@ -134,7 +140,7 @@ class EksPoolPlan:
     local_nvme: bool = False
     """Whether images and pods' ephemeral volumes are on local disks of the node."""
     rebalanced: bool = False
-    """Whether EC2 Auto Scaling may terminate nodes that run pods, to balance the zones."""
+    """Whether EC2 Auto Scaling may terminate nodes with running pods, to balance the zones."""
     one_zone: bool = False
     """Whether the pool names no zone and all nodes of the cluster are in the same zone."""
     schedule: tuple[ScheduledSize, ...] = ()
@@ -182,7 +188,7 @@ class EksPoolPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KarpenterPoolPlan:
-    """A Karpenter NodePool and its EC2NodeClass, as specs of their v1 APIs.
+    """The v1 specs of a Karpenter NodePool and its EC2NodeClass.
 
     The component adds subnets, security groups and the node role, which are outputs of the cluster.
     """
@@ -208,11 +214,11 @@ class KarpenterPoolPlan:
 
     @property
     def keeps_version(self) -> bool:
-        """Whether an upgrade of the cluster leaves the nodes unchanged, because their custom AMI has a fixed
+        """Whether the nodes stay unchanged when the cluster is upgraded, because their custom AMI has a fixed
         version.
 
-        Karpenter resolves an alias for the version of the control plane, even if the alias names a release, and
-        replaces the nodes (Karpenter docs, "Managing AMIs"; read 2026-11-29).
+        Even if an alias names a release, Karpenter resolves it for the version of the control plane, and replaces
+        the nodes after an upgrade (Karpenter docs, "Managing AMIs"; read 2026-11-29).
         """
         return not any("alias" in term for term in self.node_class.get("amiSelectorTerms", ()))
 

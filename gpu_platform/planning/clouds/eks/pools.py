@@ -54,8 +54,8 @@ from gpu_platform.stack.pool import CapacityBlock, Pool
 _LABEL_DOMAIN = "amazonaws.com"
 OWN_IMAGE = "CUSTOM"  # the only AMI type that EKS accepts with an image in the launch template
 _MAX_TAINTS = 50  # limit of the EKS API for a node group
-_LONGEST_KEY = 63  # maximum length of a label or taint key of a node group, including its domain
-_OWN_TAINTS = _MAX_TAINTS - 2  # two taints remain for the GPU taint and the startup taint of `gate_nodes`
+_LONGEST_KEY = 63  # maximum length of a label or taint key of a node group, including the key's domain
+_OWN_TAINTS = _MAX_TAINTS - 2  # leaves two taints for the GPU taint and the startup taint of `gate_nodes`
 
 
 def check_eks_pool(
@@ -197,7 +197,7 @@ def plan_eks_pool(
     catalog: Catalog,
     pools: Sequence[Pool] = (),
 ) -> Decided[CloudPool]:
-    """Return the plan of a valid pool. `pools` contains all pools of the stack."""
+    """Return the plan for a valid pool. `pools` contains all pools of the stack."""
     price = tuple(_price_of_region(pool, machine, cluster, catalog))
     if pool.provisioner == "karpenter":
         planned = plan_karpenter_pool(pool, machine, cluster, requirements, catalog)
@@ -286,8 +286,8 @@ def plan_eks_pool(
 def _price_of_region(
     pool: Pool, machine: MachineType, cluster: EksCluster, catalog: Catalog
 ) -> Iterator[Decision]:
-    """Yield a warning if nodes are in a Local Zone, because their cost is calculated with the prices of the
-    region.
+    """Yield a warning if nodes are in a Local Zone, because the program calculates their cost with the region's
+    prices.
 
     Source: AWS Well-Architected Framework, COST07-BP02: prices by location type; read 2026-11-29.
     """
@@ -304,10 +304,10 @@ def _price_of_region(
 def _least(pool: Pool) -> int:
     """Return the minimum size of a node group.
 
-    An autoscaler of the cluster's owner also discovers groups of fixed size, and would empty an idle group. The
-    minimum of such a group is therefore its desired size. EKS removes nodes of reserved capacity itself, at the
-    end of a block or in a roll, and a schedule removes all nodes. A group with reserved capacity or a schedule
-    keeps the declared minimum, and tags on reserved groups keep the autoscaler away
+    The cluster owner's autoscaler also discovers groups of fixed size, and would empty an idle group. The minimum
+    of such a group is therefore its desired size. EKS removes nodes of reserved capacity itself, at the end of a
+    block or in a roll, and a schedule removes all nodes. A group with reserved capacity or a schedule keeps the
+    declared minimum, and tags keep the autoscaler from removing nodes of reserved groups
     (`cluster_autoscaler.kept_tags`).
     """
     changes = pool.count.is_range or reserved(pool.capacity) or pool.schedule is not None
@@ -317,6 +317,7 @@ def _least(pool: Pool) -> int:
 def repaired(pool: Pool) -> bool:
     """Return whether EKS replaces broken nodes.
 
-    A capacity block has no spare instance, so a replacement would wait for the host that was released.
+    A capacity block has no spare instance, so a replacement would have to wait until the broken node's host is
+    available again.
     """
     return not isinstance(pool.capacity, CapacityBlock) if pool.repair is None else pool.repair

@@ -11,7 +11,7 @@ from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.examples import api_access_examples
 from gpu_platform.planning.clouds.section import CloudCluster, CloudPrerequisites, CloudQuota, Example
 
-# The account in the shipped stack files and in AWS's own examples.
+# The account ID in the shipped stack files and in AWS's own examples.
 _EXAMPLE_ACCOUNT: Final = "123456789012"
 # Service Quotas (ec2), L-1216C47A and L-0263D0A3; EC2 user guide, On-Demand Instance quotas; read 2026-11-23.
 _STANDARD: Final = "acdhimrtz"
@@ -22,7 +22,7 @@ _GROUPS: Final = 30
 _NODES: Final = 450
 # EC2 instance types guide: large has 2 vCPUs, xlarge has 4, and Nxlarge has N times 4.
 _SIZE: Final = re.compile(r"(\d*)xlarge")
-# IAM names of services whose Pulumi module has another name.
+# IAM names of services that have a different name in Pulumi.
 _SERVICES: Final = {
     "vpc": "ec2",
     "cloudwatch/logGroup": "logs",
@@ -60,7 +60,7 @@ def eks_prerequisites(cluster: CloudCluster, resource_types: Iterable[str]) -> C
 def _key_rights(cluster: EksClusterPlan) -> Iterator[str]:
     """Yield the permissions that the policy of each customer-managed key must grant, and the role that needs them.
 
-    A service-linked role starts the nodes of node groups, and no IAM policy can grant it permissions. Sources: EC2
+    A service-linked role starts the nodes of node groups. No IAM policy can grant it permissions. Sources: EC2
     Auto Scaling user guide, Required AWS KMS key policy for use with encrypted volumes; EKS user guide, Encrypt
     Kubernetes secrets with KMS; read 2026-11-28.
     """

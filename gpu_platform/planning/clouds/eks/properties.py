@@ -1,4 +1,4 @@
-"""Properties of EKS pools whose change replaces the pool or its nodes, using the names of the APIs.
+"""Properties of EKS pools, using the names of the APIs. A change to one of them replaces the pool or its nodes.
 
 The effects of a change are documented in catalog/facts/pool_changes.yaml.
 """
@@ -46,7 +46,7 @@ def _karpenter_properties(
         **_cluster(cluster),
         "node_role": cluster.karpenter_node_role or cluster.iam.new_role,
         "subnets": _subnets(cluster, pool.zones or everywhere),
-        # The owner upgrades an existing cluster, so its nodes can change before the stack file does.
+        # The owner upgrades an existing cluster, so its nodes can change before the stack file is edited.
         "version": NOT_SET if pool.keeps_version or cluster.create is None else cluster.kubernetes or NOT_SET,
         **_karpenter(pool, machine_type, capacity_type),
     }
@@ -82,10 +82,11 @@ def _interfaces(pool: EksPoolPlan) -> str:
 
 def _node_group(pool: EksPoolPlan, cluster: EksClusterPlan) -> Mapping[str, str]:
     return {
-        # Only groups with reserved capacity have a fixed name. A group that gets such capacity keeps its old name.
+        # Only groups with reserved capacity have a fixed name.
+        # A group that is switched to reserved capacity keeps its old name.
         "node_group_name": pool.node_group if pool.delete_before_replace else NOT_SET,
         "node_role": cluster.iam.node_role or cluster.iam.new_role,
-        # A group without zones stays in the subnets that it was created in.
+        # A group without zones stays in the subnets where it was created.
         "subnets": _subnets(cluster, pool.zones) if pool.zones else NOT_SET,
         "tags": _tags({**cluster.company_tags, **pool.company_tags}),
         "ami_type": pool.ami_type,
@@ -123,7 +124,8 @@ def _blocks(blocks: Sequence[BlockPlan]) -> str:
 
 
 def _user_data_hash(user_data: UserData) -> str:
-    # Do not rename these keys. For a deployed stack, a different hash would appear as a replacement of all nodes.
+    # Do not rename these keys.
+    # A different hash would make the preview of a deployed stack show a replacement of all nodes.
     return content_hash(
         {
             "format": user_data.format,
@@ -145,8 +147,8 @@ def _karpenter(pool: KarpenterPoolPlan, machine_type: str, capacity_type: str) -
     }
     node_class, zones = _spec(pool.node_class), pool.zones
     if pool.several_blocks:
-        # A new block in another zone does not change the nodes of other blocks: Karpenter compares a node with the
-        # current selection (docs, disruption, drift, read 2026-11-23).
+        # A new block in another zone does not change the nodes of other blocks, because Karpenter compares a node
+        # with the current selection (docs, disruption, drift, read 2026-11-23).
         requirements = [one for one in requirements if one["key"] != _ZONE]
         node_class = {key: val for key, val in node_class.items() if key != "capacityReservationSelectorTerms"}
         zones = ()

@@ -121,11 +121,11 @@ def _who_scales(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> str:
 
 
 def _rebalanced(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> Iterator[_Line]:
-    """Yield the decision that EC2 Auto Scaling may terminate nodes. It is a warning if the pods' work does not
+    """Yield a decision that EC2 Auto Scaling may terminate nodes. It is a warning if the pods' work does not
     continue on another node.
 
-    There is no decision for spot nodes, which can be terminated at any time anyway. Separate node groups for the
-    zones would keep the nodes, but would need a `count` for each zone.
+    There is no decision for spot nodes, because they can be terminated at any time anyway. A separate node group
+    for each zone would keep the nodes, but would need a `count` for each zone.
     """
     if not plan.rebalanced or plan.capacity_type == "SPOT":
         return
@@ -152,8 +152,8 @@ def _a_zone(plan: EksPoolPlan, cluster: EksCluster) -> str:
 
 
 def _growing_block(plan: EksPoolPlan) -> Iterator[_Line]:
-    """Yield a warning if the autoscaler of the cluster's owner may add nodes to a group of a capacity block. Tags
-    keep the autoscaler from removing nodes, but not from adding them.
+    """Yield a warning if the cluster owner's autoscaler may add nodes to the group of a capacity block. Tags keep
+    the autoscaler from removing nodes, but not from adding them.
     """
     if plan.capacity_type == "CAPACITY_BLOCK" and plan.group_tags:
         yield (
@@ -166,7 +166,7 @@ def _growing_block(plan: EksPoolPlan) -> Iterator[_Line]:
 
 
 def _late_gpus(pool: Pool, plan: EksPoolPlan) -> Iterator[_Line]:
-    """Yield a warning if nodes look ready to the autoscaler before they offer their GPUs."""
+    """Yield a warning if an autoscaler considers nodes ready before they advertise their GPUs."""
     if plan.autoscaled and ACCELERATOR_LABEL not in plan.labels:
         yield (
             "warning: autoscaler",

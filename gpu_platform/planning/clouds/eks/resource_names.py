@@ -1,8 +1,8 @@
-"""Names that begin with the name of a cluster, within the limits of AWS: 64 characters for IAM roles, 80 for
+"""Names that begin with the name of a cluster and keep to the limits of AWS: 64 characters for IAM roles, 80 for
 queues.
 
 Source: IAM user guide, "IAM and AWS STS quotas": role names have 64 characters at most; read 2026-11-23. Pulumi
-appends a dash and seven characters, and fails if the name is too long for them.
+appends a dash and seven characters, and fails if the result is too long.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def queue_name(cluster: str) -> str:
 
 
 def _shortened(name: str, most: int) -> str:
-    """Return a name, or the beginning of a long name with a hash, so that similar names stay different."""
+    """Return a name, or a truncated name with a hash if the name is too long. Similar names stay different."""
     if len(name) <= most:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:_HASH]

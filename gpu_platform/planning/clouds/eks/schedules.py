@@ -1,10 +1,10 @@
 """Check and plan schedules of managed node groups. A schedule consists of scheduled actions of the node group's
 Auto Scaling group.
 
-An action sets only the number of nodes, like an action of a capacity block, and leaves the minimum and the maximum
-to EKS. Nothing else may change this number, so the pool must have a fixed size. The cluster must not have an
-autoscaler of its owner, because such an autoscaler discovers every node group. `up` changes the number only after
-an edit of `count` while the pool is on.
+Like an action for a capacity block, an action sets only the number of nodes. EKS keeps control of the minimum and
+the maximum. Nothing else may change the number of nodes, so the pool must have a fixed size. The cluster's owner
+must not run an autoscaler, because it would discover every node group. While the pool is on, `up` changes the
+number only after an edit of `count`.
 
 Sources, read 2026-11-25:
 - EC2 Auto Scaling user guide, "Scheduled scaling for Amazon EC2 Auto Scaling" (recurrence by cron, IANA time
@@ -30,8 +30,9 @@ _INSTEAD: Final = "nodes without pods are removed anyway, and cleanup.idle_after
 
 
 def check_schedule(pool: Pool, cluster: EksCluster, problems: Problems) -> None:
-    """Record a problem if a schedule of a pool would save nothing or would be undone. `problems` points at the
-    pool.
+    """Record a problem if a pool's schedule would save nothing, interrupt work, or be undone by an autoscaler.
+
+    `problems` points at the pool.
     """
     if pool.schedule is None:
         return
@@ -78,7 +79,7 @@ def check_schedule(pool: Pool, cluster: EksCluster, problems: Problems) -> None:
 
 
 def scheduled_sizes(pool: Pool) -> tuple[ScheduledSize, ...]:
-    """Return the actions that start and stop the nodes of a pool. The result is empty without a schedule.
+    """Return the actions that start and stop the nodes of a pool. The result is empty if the pool has no schedule.
 
     The stop action runs every day, so that it also removes nodes that a person or an `up` started on another day.
     """

@@ -68,7 +68,8 @@ def check_software(
 
 def _check_plugin(pool: Pool, image: NodeImage, problems: Problems) -> None:
     own = "device-plugin" in image.includes
-    # Bottlerocket has had a setting to disable its plugin since 1.63. Older images do not start if it is set.
+    # Since 1.63, Bottlerocket has had a setting that disables its device plugin.
+    # Older images do not start if it is set.
     if own and pool.device_plugin == "operator":
         problems.at("device_plugin").add(
             f"'operator' on {image.family}, whose image runs its own device plugin",

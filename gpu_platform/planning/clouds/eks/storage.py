@@ -43,10 +43,11 @@ EBS_DRIVER = "ebs.csi.aws.com"
 EFS_DRIVER = "efs.csi.aws.com"
 FSX_DRIVER = "fsx.csi.aws.com"
 DEFAULT_CLASS = "gp3"
-"""Default class of a created cluster. EKS has not marked a class as default since 1.30."""
+"""Default storage class of a cluster that the program creates. EKS has not marked a class as default since 1.30.
+"""
 CLASS_OF_EKS = "gp2"
-"""Class that EKS creates in new clusters, but not as the default (EKS user guide, release notes of Kubernetes
-1.30; read 2026-11-28). The parameters of a class cannot be changed.
+"""Storage class that EKS creates in new clusters, but not as the default (EKS user guide, release notes of
+Kubernetes 1.30; read 2026-11-28). The parameters of a storage class cannot be changed.
 """
 _GP3_IOPS = (3000, 80_000)  # IOPS of a volume; EBS user guide, General Purpose SSD volumes; read 2026-11-28
 LUSTRE_SIZES = ClaimSizes(smallest="1200Gi", step="2400Gi")
@@ -55,13 +56,14 @@ LUSTRE_PORTS = ((988, 988), (1018, 1023))
 NFS_PORT = 2049
 # The newest version that FSx offers. The clients of AL2023 and Bottlerocket support it.
 _LUSTRE_VERSION = "2.15"
-# Team members can run pods as any user ID. EFS accesses the directory of a claim with the claim's group ID.
+# Team members can run pods as any user ID.
+# EFS accesses a claim's directory with the claim's group ID.
 _DIRECTORY_MODE = "700"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSystemPlan:
-    """An EFS file system that the program creates for a class.
+    """An EFS file system that the program creates for a storage class.
 
     If `kms_key` is None, EFS uses its default key.
     """
@@ -72,10 +74,10 @@ class FileSystemPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksStorage:
-    """Drivers, file systems and access that the storage classes of an EKS cluster need.
+    """Drivers, file systems and network access that the storage classes of an EKS cluster need.
 
-    `drivers` are the add-ons of a created cluster. `file_systems` are the EFS file systems that the program
-    creates. `lustre` maps each Lustre class to the zone of its file systems.
+    `drivers` are the add-ons of a new cluster. `file_systems` are the EFS file systems that the program creates.
+    `lustre` maps each storage class for Lustre to the zone of its file systems.
     """
 
     kind: Literal["eks"] = "eks"
@@ -154,14 +156,14 @@ def _named(pools: Sequence[Pool]) -> tuple[str, ...]:
 
 
 def _zones(cluster: EksCluster, pools: Sequence[Pool]) -> tuple[str, ...]:
-    """Return the zones with a known subnet. In a created network these are all its zones, and in an existing
-    network the zones of the pools.
+    """Return the zones with a known subnet. In a VPC that the program creates, these are all its zones. In an
+    existing network, they are the zones of the pools.
     """
     return vpc_zones(cluster, _named(pools)) if cluster.create is not None else _named(pools)
 
 
 def own_classes(cluster: EksCluster, storage: Mapping[str, StorageClass]) -> Mapping[str, DiskStorage]:
-    """Return the default class of a created cluster, unless a disk class is declared as the default.
+    """Return the default storage class of a new cluster, unless a disk class is declared as the default.
 
     A declared class with the same name replaces it.
     """
@@ -184,7 +186,7 @@ def plan_eks_storage(
     """Return the storage classes of a cluster, with the drivers and file systems that they need.
 
     `pool_zones` are all zones that pools name, sorted. `kubernetes` is the cluster's minor version, which is known
-    for a created cluster.
+    for a new cluster.
     """
     of_buckets = {name: one for name, one in storage.items() if isinstance(one, BucketStorage)}
     own = own_classes(cluster, storage)
@@ -249,7 +251,7 @@ def plan_eks_storage(
 
 
 def _mount_targets(cluster: EksCluster, cloud: EksStorage) -> Iterator[ClusterSetting]:
-    """Yield the settings for the mount targets of created file systems in an existing VPC.
+    """Yield the settings for the mount targets of new file systems in an existing VPC.
 
     A file system has one mount target in each zone, and the subnet of a mount target cannot be changed (EFS API,
     CreateMountTarget: MountTargetConflict; hashicorp/terraform-provider-aws#2525). Nodes use the mount target in
@@ -337,7 +339,7 @@ def _class(name: str, one: ClaimableStorage, stack: str, tags: Mapping[str, str]
                 parameters=parameters,
                 reclaim_policy=reclaim,
                 binding="Immediate",  # reachable from every zone
-                expandable=False,  # EFS has no size
+                expandable=False,  # EFS file systems have no fixed size
             )
         case LustreStorage():
             parameters = {
@@ -366,7 +368,7 @@ def _class(name: str, one: ClaimableStorage, stack: str, tags: Mapping[str, str]
 def _drivers(
     storage: Mapping[str, StorageClass], stack: str, kubernetes: str, region: str, catalog: Catalog
 ) -> Iterator[Addon]:
-    """Yield the add-ons of file systems. Every created cluster already has the EBS add-on."""
+    """Yield the add-ons for file systems. Every new cluster already has the EBS add-on."""
 
     partition = partition_of(region)
     types = {one.type for one in storage.values()}

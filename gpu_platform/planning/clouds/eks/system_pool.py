@@ -34,7 +34,7 @@ from gpu_platform.stack.pool import Pool
 _LEAST_IN_PRODUCTION = 2
 _SIZES: Final = ("large", "xlarge", "2xlarge", "4xlarge", "8xlarge")
 _SERIES: Final = ("m7i", "m6i")
-"""Instance series of the system nodes. Both have the same CPUs and memory in each size."""
+"""Instance series of the system nodes. Both have the same number of vCPUs and the same memory in each size."""
 _COUNTED: Final = 2
 _MOST_TRIED: Final = 10
 
@@ -75,7 +75,7 @@ def plan_system_pool(system: SystemNodes) -> SystemPool:
 class Demands:
     """The pods that the system nodes must have room for.
 
-    `on_nodes` are the DaemonSets on each system node. `others` are nodes of CPU pools, which can also run
+    `on_nodes` are the DaemonSets on each system node. `others` contains the nodes of CPU pools, which can also run
     controllers.
     """
 
@@ -85,14 +85,16 @@ class Demands:
     catalog: Catalog
 
     def room(self, types: Sequence[str]) -> Room | None:
-        """Return the room on the smallest of these machine types, or None if the catalogue has none of them."""
+        """Return the free CPU and memory on the smallest of these machine types, or None if the catalogue has none
+        of them.
+        """
         machines = [self.catalog.machine_types[name] for name in types if name in self.catalog.machine_types]
         return min((Room(*free_with(machine, self.on_nodes)) for machine in machines), default=None)
 
     def missing(self, types: Sequence[str], count: int) -> tuple[str, ...]:
         """Return the controllers that have no room on `count` nodes.
 
-        The result is empty if the room is not known.
+        The result is empty if the nodes' free CPU and memory are not known.
         """
         room = self.room(types)
         return () if room is None else without_room(self.controllers, [room] * count, self.others)
@@ -143,8 +145,8 @@ def size_system_pool(
 
 
 def _fix(pool: SystemPool, demands: Demands) -> str:
-    """Return a fix with the smallest machine type that has room for the controllers. If no machine type has room,
-    the fix increases the number of nodes.
+    """Return a fix that names the smallest machine type with room for the controllers. If no machine type has
+    room, the fix increases the number of nodes.
     """
     for size in _SIZES:
         if not demands.missing(_types(size), pool.desired_size):

@@ -1,4 +1,4 @@
-"""Check the keys of tags that a stack file sets on AWS resources."""
+"""Check the tag keys that a stack file sets on AWS resources."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def check_file_system_tags(tags: Mapping[str, str], problems: Problems) -> None:
 
 
 def check_alike(tags: Iterable[str], problems: Problems) -> None:
-    """Record a problem for keys that differ only in case. IAM accepts only one of them (IAM user guide, Tags; read
-    2026-11-28).
+    """Record a problem for keys that differ only in case. IAM accepts only one such key (IAM user guide, Tags;
+    read 2026-11-28).
     """
     first: dict[str, str] = {}
     for tag in tags:

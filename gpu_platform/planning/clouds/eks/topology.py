@@ -27,8 +27,8 @@ _SIZES: Final = frozenset(
 
 
 def topology_levels(machine_type: str, workload: str) -> tuple[str, ...]:
-    """Return the topology levels of a pool. A training pool has network levels if EC2 reports them for its machine
-    type.
+    """Return the topology levels of a pool. A training pool has network levels if EC2 reports the network topology
+    of its machine type.
     """
     layers = _LAYERS if machine_type in _SIZES and workload == "training" else ()
     return (*layers, names.HOSTNAME_LABEL)

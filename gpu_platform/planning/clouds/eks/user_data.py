@@ -1,8 +1,8 @@
 """Write the user data of EKS nodes. AL2023 reads a NodeConfig, and Bottlerocket reads settings in TOML.
 
-nodeadm has no field for kernel parameters. On AL2023, nodeadm-run.service starts the kubelet after
-cloud-final.service. cloud-final.service runs scripts and the cloud-config. The kubelet starts even if they fail;
-read 2026-11-25.
+nodeadm has no field for kernel parameters. On AL2023, cloud-final.service runs scripts and the cloud-config, and
+nodeadm-run.service then starts the kubelet. The kubelet starts even if the scripts or the cloud-config fail; read
+2026-11-25.
 
 Sources: awslabs/amazon-eks-ami, nodeadm's API, examples and kubelet defaults, 2026-07-23; bottlerocket.dev 1.54,
 settings reference (kubernetes, kubelet-device-plugins, bootstrap-commands, container-runtime,
@@ -55,7 +55,7 @@ def user_data(
     kernel: KernelSettings | None = None,
     bootstrap: NodeBootstrap | None = None,
 ) -> UserData | None:
-    """Return the user data that a pool needs in addition to the user data of EKS or Karpenter, or None."""
+    """Return the user data that a pool needs in addition to what EKS or Karpenter adds, or None."""
     bootstrap = bootstrap or NodeBootstrap()
     nvme = pool.local_nvme and machine.local_nvme_gb > 0
     if pool.image.family == "bottlerocket":
@@ -88,9 +88,7 @@ def user_data(
 
 
 def _sysctls(kernel: KernelSettings | None) -> dict[str, str]:
-    """Return the kernel parameters. Huge pages are among them, because the kubelet counts the pages when it
-    starts.
-    """
+    """Return the kernel parameters, including huge pages, because the kubelet counts the pages when it starts."""
     if kernel is None:
         return {}
     pages = {_NR_HUGE_PAGES: str(kernel.huge_pages)} if kernel.huge_pages else {}
@@ -100,10 +98,10 @@ def _sysctls(kernel: KernelSettings | None) -> dict[str, str]:
 def with_own_image(
     user_data: UserData | None, pool: Pool, labels: Mapping[str, str], taints: tuple[Taint, ...]
 ) -> UserData:
-    """Return the user data for a custom AMI. It includes labels and taints, because EKS does not add them to the
-    user data of a custom AMI.
+    """Return the user data for a custom AMI. It includes labels and taints, because EKS does not add them for a
+    custom AMI.
 
-    `write_user_data` adds the access data of the cluster, because the data is known only during deployment.
+    `write_user_data` adds the cluster's access data, which is known only during deployment.
     """
     if pool.image.family == "bottlerocket":
         by_key: dict[str, list[str]] = {}
@@ -162,7 +160,7 @@ def write_user_data(user_data: UserData, cluster: ClusterAccess | None = None) -
 
 
 def _cloud_config(sysctls: Mapping[str, str]) -> dict[str, Any]:
-    """Return a cloud-config that writes a file of kernel parameters, and loads it at the first boot.
+    """Return a cloud-config that writes a file with kernel parameters, and loads it at the first boot.
 
     At later boots, the operating system loads the file itself.
     """
@@ -223,11 +221,11 @@ def _eviction() -> dict[str, str]:
 
 
 def _reserved_memory(machine: MachineType) -> str:
-    """Return the sum of the kubelet's memory reservation and its eviction threshold. With any other value the
+    """Return the sum of the kubelet's memory reservation and its eviction threshold. With any other value, the
     kubelet exits.
 
-    By default, images reserve memory by the number of pods. The program sets the reservations itself, so that
-    their sum is known.
+    By default, images derive the memory reservation from the number of pods. The program sets the reservations
+    itself, so that their sum is known.
     """
     return f"{kube_reserved(machine).memory_mib + EVICTION_MIB}Mi"
 
@@ -284,12 +282,12 @@ def _bottlerocket_kubelet(machine: MachineType, kubelet: Kubelet) -> dict[str, A
 
 
 def _bottlerocket_sharing(sharing: Sharing, machine: MachineType) -> dict[str, Any]:
-    """Return the settings of the image's device plugin. With MIG, a GPU has as many instances of one profile as
-    fit.
+    """Return the settings of the image's device plugin. With MIG, each GPU is divided into as many instances of
+    one profile as fit.
     """
     if isinstance(sharing, Mig):
         profile = next(iter(sharing.layout or {}))
-        # Bottlerocket writes GPU models with a dot, such as a100.40gb, and the catalogue with a dash.
+        # Bottlerocket separates model and memory with a dot (a100.40gb), and the catalogue with a dash.
         return {
             "device-partitioning-strategy": "mig",
             "mig": {"profile": {(machine.gpu or "").replace("-", "."): profile}},

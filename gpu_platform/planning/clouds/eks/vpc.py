@@ -29,15 +29,15 @@ Load balancers need a /27 (Elastic Load Balancing user guide, "Subnets for your 
 """
 POD_RANGES = IPv4Network("100.64.0.0/10")
 """Shared address space (RFC 6598), for pods."""
-_PRIVATE_BITS = 3  # an eighth for each zone letter, and the last eighth for all public subnets
+_PRIVATE_BITS = 3  # an eighth of the VPC for each zone letter, and the last eighth for all public subnets
 _PUBLIC_PREFIX = 24
 
 
 def vpc_zones(cluster: EksCluster, named: Sequence[str]) -> tuple[str, ...]:
     """Return the zones of a new VPC.
 
-    These are the zones that the pools and the stack file name. If they name fewer than the two zones that EKS
-    requires, other zones of the region are added.
+    These are the zones that the pools and the stack file name. EKS requires two zones. If fewer are named, other
+    zones of the region are added.
     """
     if cluster.create is not None and cluster.create.network is not None:
         return tuple(sorted(cluster.create.network.subnets))
@@ -116,7 +116,7 @@ def plan_iam(cluster: EksCluster) -> IamPlan:
 
 
 def plan_existing_vpc(cluster: EksCluster, network: EksNetwork) -> Decided[VpcPlan | ExistingVpcPlan]:
-    """Return the plan of an existing VPC for a new cluster."""
+    """Return the plan for a new cluster in an existing VPC."""
     decision = Decision(
         subject=f"cluster {cluster.name}",
         what="network",
@@ -192,7 +192,7 @@ def check_existing_vpc(
 
 
 def check_subnet_ids(subnets: Mapping[str, str], problems: Problems) -> None:
-    """Record a problem for a subnet that is declared for two zones. `problems` points at the mapping of zones to
+    """Record a problem for a subnet that is declared for two zones. `problems` points at the mapping from zones to
     subnets.
     """
     first: dict[str, str] = {}
@@ -252,7 +252,7 @@ def check_pods_cidr(create: CreateEks, problems: Problems) -> None:
 
 
 def check_control_plane_zones(plan: VpcPlan, zone_ids: Sequence[str]) -> list[Problem]:
-    """Return why the zones of a new VPC cannot contain the control plane.
+    """Return why the control plane cannot be in the zones of a new VPC.
 
     `zone_ids` are the ids that AWS reports for the plan's zones, in the same order.
     """
@@ -274,8 +274,8 @@ def zone_subnets(cidr: str, zone: str, pods_cidr: str | None = None) -> ZoneSubn
     """Return the subnets of a VPC in one zone.
 
     The subnets depend only on the letter of the zone, so a new zone changes no addresses. A private subnet has an
-    eighth of the VPC, which is 8,187 addresses of a /16. Every pod takes one of them, unless pods have a separate
-    range. A subnet of pods has an eighth of that range.
+    eighth of the VPC, which is 8,187 addresses of a /16. Every pod takes one of these addresses, unless pods have
+    a separate range. A subnet for pods has an eighth of that range.
     """
     index = ZONE_LETTERS.index(zone[-1])
     eighths = list(IPv4Network(cidr).subnets(prefixlen_diff=_PRIVATE_BITS))

@@ -59,7 +59,9 @@ def _names(pool: Pool) -> tuple[str, ...] | None:
 
 
 def _nodes(pool: Pool, named: tuple[str, ...] | None) -> NodesPlan:
-    """Return the plan of the pool's nodes. The program labels named nodes and does not change selected nodes."""
+    """Return the plan for the pool's nodes. The program labels nodes that are named, and does not change nodes
+    that are selected by labels.
+    """
     names = _names(pool)
     return nodes_plan(pool, "selected") if names is None else nodes_plan(pool, "labelled", names)
 

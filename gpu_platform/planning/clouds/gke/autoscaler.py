@@ -1,8 +1,8 @@
 """Check that GKE's cluster autoscaler supports the GPU resources of an autoscaled pool.
 
-The autoscaler counts the GPUs of a pool only as `nvidia.com/gpu`. When it scales up from zero nodes, it expects no
-other GPU resource on a new node. It therefore adds no node for pods that request another GPU resource. A node with
-the accelerator label whose allocatable `nvidia.com/gpu` is 0 counts as unready forever. GKE's own GPU sharing
+The autoscaler recognises the GPUs of a pool only as `nvidia.com/gpu`. When it scales up from zero nodes, it
+expects no other GPU resource on a new node, so it adds no node for pods that request another GPU resource. A node
+with the accelerator label whose allocatable `nvidia.com/gpu` is 0 counts as unready forever. GKE's own GPU sharing
 keeps the resource name `nvidia.com/gpu`.
 
 Sources: kubernetes/autoscaler#8095, and cluster-autoscaler/processors/customresources/gpu_processor.go
@@ -75,7 +75,7 @@ def _fix(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog
 
 
 def _offered(pool: Pool, machine: MachineType) -> tuple[bool, str]:
-    """Return whether the nodes offer `nvidia.com/gpu`, and their other GPU resources as text."""
+    """Return whether the nodes advertise `nvidia.com/gpu`, and their other GPU resources as text."""
     match pool.sharing:
         case TimeSlicing() | Mps() as sharing if sharing.rename:
             return False, names.SHARED_GPU_RESOURCE

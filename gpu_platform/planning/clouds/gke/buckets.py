@@ -26,9 +26,10 @@ SIDECAR: Final = VolumeSidecar(
     {"gke-gcsfuse/volumes": "true"},
     cpu="250m",
     memory="256Mi",
-    # "0" means no limit. With the default of 5Gi, the kubelet evicts a pod whose cache, scratch directories and
-    # logs together exceed it, because no other container has a limit. CPU and memory limits equal the requests, so
-    # the pod keeps the QoS class Guaranteed.
+    # "0" means no limit.
+    # No other container has a limit, so with the default of 5Gi the kubelet would evict a pod whose cache, scratch
+    # directories and logs together exceed 5Gi.
+    # CPU and memory limits equal the requests, so the pod keeps the QoS class Guaranteed.
     settings={"gke-gcsfuse/ephemeral-storage-limit": "0"},
 )
 """The sidecar that GKE adds to pods with the annotation gke-gcsfuse/volumes. One sidecar serves all buckets that
@@ -43,10 +44,11 @@ READ_ROLE: Final = "roles/storage.objectViewer"
 WRITE_ROLE: Final = "roles/storage.objectUser"
 # Role that allows listing object names. Without it, no prefix of the bucket can be mounted.
 _LIST: Final = "roles/storage.legacyBucketReader"
-# Maximum time in seconds until pods see a new file in a dataset.
+# Maximum time in seconds before pods see a new file in a dataset.
 _DATASETS_TTL: Final = 600
-# Maximum number of files in a directory that pods can rename. Google recommends this value for checkpoints,
-# because the directory of a checkpoint is renamed when the checkpoint is complete.
+# Maximum number of files in a directory that pods can rename.
+# Google recommends this value for checkpoints, because a checkpoint's directory is renamed when the checkpoint is
+# complete.
 _RENAMED_FILES: Final = 200000
 
 
@@ -88,7 +90,8 @@ def plan_bucket(name: str, one: BucketStorage) -> Iterator[VolumePlan]:
             namespace=team,
             source=_source(one),
             driver=DRIVER,
-            # The part after the colon makes the handle unique. The driver ignores that part.
+            # The part after the colon makes the handle unique.
+            # The driver ignores it.
             handle=f"{one.bucket}:{team}-{name}",
             mount_options=tuple(_mount_options(one)),
             read_only=not one.writable,
@@ -133,7 +136,7 @@ def _grants(buckets: Mapping[str, BucketStorage]) -> Iterator[BucketGrant]:
 
 
 def by_sidecar() -> Decision:
-    """Return the decision about the annotations that pods with buckets need in addition to their claims."""
+    """Return a decision about the annotations that pods with buckets need in addition to their claims."""
     return Decision(
         subject="storage",
         what="pods with buckets",
@@ -145,8 +148,8 @@ def by_sidecar() -> Decision:
 
 
 def by_bucket(name: str, one: BucketStorage, cluster: GkeCluster) -> Iterator[Decision]:
-    """Yield the decision about a bucket's volumes, and a warning about the outbound connections that its teams may
-    open.
+    """Yield a decision about a bucket's volumes, and a warning about the outbound connections that its teams are
+    allowed to open.
     """
     owner = "" if cluster.create is not None else "; the cluster's owner must enable the Cloud Storage FUSE driver"
     access = "read and written" if one.writable else "read"

@@ -32,8 +32,8 @@ _PROJECT = re.compile(r"([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]")
 class Sizes:
     """Node counts of a pool.
 
-    `per_location` is the number of nodes in each location. `min` and `max` are autoscaler limits for all locations
-    together.
+    `per_location` is the number of nodes in each location. `min` and `max` are the autoscaler's limits for the
+    total over all locations.
     """
 
     autoscaled: bool
@@ -59,15 +59,15 @@ def locations(pool: Pool, cluster: GkeCluster) -> tuple[str, ...]:
 def zones_of(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog) -> tuple[str, ...]:
     """Return the declared zones of a pool, or the zones of the region that are known to offer its machine type.
 
-    If the result is empty, GKE uses the cluster's zones, and refuses the pool if one of them does not offer the
-    machine type (GoogleCloudPlatform/kubernetes-engine-samples#1738; read 2026-11-28).
+    If the result is empty, GKE uses the cluster's zones, and refuses the pool if one of these zones does not offer
+    the machine type (GoogleCloudPlatform/kubernetes-engine-samples#1738; read 2026-11-28).
     """
     known = catalog.offered(machine)
     return locations(pool, cluster) or (known.zones.get(cluster.location, ()) if known is not None else ())
 
 
 def sizes(pool: Pool, cluster: GkeCluster) -> Sizes:
-    """Return the node counts of a valid pool. With only `desired`, the number of nodes is fixed."""
+    """Return the node counts of a valid pool. If only `desired` is set, the number of nodes is fixed."""
     count = pool.count
     if isinstance(pool.capacity, FlexStart):
         return Sizes(autoscaled=True, per_location=None, min=0, max=count.maximum)
@@ -268,10 +268,10 @@ def _check_count(pool: Pool, cluster: GkeCluster, offered: tuple[str, ...], here
 
 
 def fixed_count_fix(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog) -> str:
-    """Return the stack file fields for a fixed number of nodes. It is based on the desired number, or on the
-    maximum if the stack file sets no desired number.
+    """Return the stack file fields for a fixed number of nodes. The number is the desired number, or the maximum
+    if the stack file sets no desired number.
 
-    The number is the same in each zone.
+    It is rounded so that each zone has the same number of nodes.
     """
     zones = locations(pool, cluster)
     fixed = f"count: {{desired: {_in_each_zone(pool.count.desired or pool.count.maximum, zones)}}}"

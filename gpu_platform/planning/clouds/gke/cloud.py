@@ -218,7 +218,7 @@ def _growing_nodes(system: GkeSystemNodes) -> GrowingNodes | None:
 
 
 def _daemonsets(pool: PoolPlan, catalog: Catalog) -> tuple[DaemonSet, ...]:
-    """Return GKE's own DaemonSets, and the installers that the program adds for the driver and GPUDirect."""
+    """Return GKE's own DaemonSets, and the DaemonSets with which the program installs the driver and GPUDirect."""
     assert isinstance(pool.cloud, GkePoolPlan)  # noqa: S101 - its pools are of this cloud
     added = [daemonsets.of_pod(one.name, one.pod_spec) for one in plan_installers([(pool, pool.cloud)], catalog)]
     return on_nodes((daemonsets.GKE, *added), operands=pool.software.operands)
@@ -241,7 +241,7 @@ def _gpu_labels(machine: MachineType, sharing: SharingPlan) -> Mapping[str, str]
 
 
 def _window_note(create: CreateGke | None, window: WindowPlan) -> str:
-    """Return how GKE uses the maintenance window in `changes`. Only a cluster that the program creates has this
+    """Return how GKE uses the maintenance window in `changes`. Only a cluster that the program creates uses this
     window.
     """
     if create is None:
@@ -251,7 +251,7 @@ def _window_note(create: CreateGke | None, window: WindowPlan) -> str:
 
 
 def _rights(identity: TeamIdentity) -> tuple[str, ...]:
-    """Return the permissions on buckets, or the right to use an existing service account."""
+    """Return a team's permissions on buckets, or its right to use an existing service account."""
     return (*bucket_rights(identity.buckets, "gs"), *existing_rights(identity))
 
 
@@ -280,14 +280,14 @@ def _plan_controllers(
 
 
 def _system_rooms(cluster: CloudCluster | None, catalog: Catalog) -> Sequence[Room] | None:
-    """Return the room on each system node, for the maximum number of system nodes."""
+    """Return the free CPU and memory of each system node, for the maximum number of system nodes."""
     if not isinstance(cluster, GkeClusterPlan) or cluster.create is None:
         return None
     return [system_room(cluster.create.system_machine_type, catalog)] * cluster.create.system_nodes[1]
 
 
 def _operator_settings(pools: Sequence[PoolPlan]) -> OperatorSettings:
-    # The operator supports Container-Optimized OS, but does not install its driver.
+    # The operator supports Container-Optimized OS, but does not install the driver on it.
     cos = any(pool.software.operands and pool.software.driver == "installer" for pool in pools)
     why = "all other folders of Container-Optimized OS are read-only or not executable"
     decision = Decision(subject="operator", what="host paths", chosen=NVIDIA_DIR, why=why)

@@ -62,7 +62,7 @@ def node_pool_nodes(plan: GkePoolPlan, catalog: Catalog) -> CloudNodes:
 
 
 def _roll_limits(upgrade: UpgradeSettings | None) -> RollLimits:
-    """Return how GKE rolls the nodes. A blue-green upgrade replaces all nodes together."""
+    """Return how GKE rolls the nodes. A blue-green upgrade replaces all nodes at the same time."""
     if upgrade is None:
         return RollLimits(new_nodes_only=True)
     if upgrade.strategy == "BLUE_GREEN":
@@ -73,7 +73,7 @@ def _roll_limits(upgrade: UpgradeSettings | None) -> RollLimits:
 def _node_fabric(plan: GkePoolPlan) -> NodeFabric | None:
     """Return the GPUDirect fabric of the pool's NICs, or None.
 
-    Pods read the GPUDirect libraries on the node, and some pods write to devices of the node.
+    Pods read the GPUDirect libraries on the node, and some pods write to the node's devices.
     """
     if plan.fabric == "none":
         return None
@@ -103,8 +103,8 @@ def _fabric_nics(plan: GkePoolPlan, fabric: NodeFabric | None) -> FabricNics | N
 
 
 def _pod_endings(plan: GkePoolPlan, catalog: Catalog) -> tuple[PodEnding, ...]:
-    """Return why pods may be terminated. The reasons are the reclaim of spot nodes, the lifetime of flex-start
-    nodes, and the end of a reservation.
+    """Return why pods may be terminated. Spot nodes can be reclaimed, flex-start nodes have a maximum lifetime,
+    and reservations end.
     """
     if plan.max_run_duration_seconds is not None:
         return (

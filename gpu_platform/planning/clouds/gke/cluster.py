@@ -130,7 +130,7 @@ def plan_gke_cluster(
     catalog: Catalog,
     demands: StackDemands,
 ) -> Decided[GkeClusterPlan]:
-    """Return the plan of a cluster for planned pools, with the drivers for the declared storage classes."""
+    """Return the plan for a cluster with these pools, including the drivers for the declared storage classes."""
     decisions: tuple[Decision, ...] = ()
     on_gke = [(pool, pool.cloud) for pool in pools if isinstance(pool.cloud, GkePoolPlan)]
     clouds = [cloud for _, cloud in on_gke]
@@ -237,7 +237,7 @@ def _keys(
 
 def _disks(pools: Sequence[tuple[PoolPlan, GkePoolPlan]]) -> dict[str, int]:
     """Return the total size in GB of the pools' boot disks, for each disk type. It is calculated for the maximum
-    size of the pools, including the nodes that a roll adds.
+    number of nodes, including the nodes that are added during a roll.
     """
     sizes: dict[str, int] = {}
     for pool, cloud in pools:

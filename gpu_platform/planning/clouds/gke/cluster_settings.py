@@ -1,4 +1,5 @@
-"""GKE cluster settings whose changes a preview announces, such as system nodes, release channel and access.
+"""GKE cluster settings, such as system nodes, release channel and access. A preview reports changes to these
+settings.
 
 Source: GKE docs, Node upgrade strategies; terraform-provider-google, update of a node pool; read 2026-11-21.
 """
@@ -47,7 +48,7 @@ def _of_create(cluster: GkeClusterPlan, create: CreateGkePlan) -> Iterator[Clust
         loss="rolls-nodes",
         on_loss=replaced,
     )
-    # With an upgrade order, a maintenance exclusion keeps the version of the system nodes.
+    # If the plan has an upgrade order, a maintenance exclusion keeps the version of the system nodes.
     if cluster.kubernetes is not None and create.upgrade_order is None:
         yield ClusterSetting(
             name="system_version",
@@ -95,7 +96,9 @@ def _of_create(cluster: GkeClusterPlan, create: CreateGkePlan) -> Iterator[Clust
 
 
 def _of_access(create: CreateGkePlan) -> Iterator[ClusterSetting]:
-    """Yield a setting for each way to reach the cluster or to log in that an edit of the stack file can close."""
+    """Yield a setting for each way to reach the cluster or log in to it. An edit of the stack file can remove
+    these ways.
+    """
     yield ClusterSetting(
         name="dns_access",
         what="DNS endpoint of the API server",

@@ -1,4 +1,5 @@
-"""Plan ComputeClasses, which set the order in which GKE's autoscaler adds nodes to node pools for the same pods.
+"""Plan ComputeClasses. A ComputeClass sets the order in which GKE's autoscaler adds nodes to node pools that can
+run the same pods.
 
 Manually created node pools belong to a class if they have its label and taint. GKE adds the toleration to pods
 that select the label. Each node pool has its own rule, because the node pools of one rule have no order. GKE's
@@ -24,12 +25,13 @@ from gpu_platform.stack.pool import FlexStart, Pool
 CLASS_KEY: Final = "cloud.google.com/compute-class"
 # A class with this name applies to pods that select no class.
 _DEFAULT: Final = "default"
-# GKE uses names with these prefixes itself.
+# GKE reserves names with these prefixes for itself.
 _RESERVED: Final = ("gke", "autopilot")
 _SPEC: Final[Mapping[str, Any]] = {
     "activeMigration": {"optimizeRulePriority": False},
     "nodePoolAutoCreation": {"enabled": False},
-    # The default differs between GKE versions, and the other value, ScaleUpAnyway, adds nodes without GPUs.
+    # The default depends on the GKE version.
+    # The other value, ScaleUpAnyway, adds nodes without GPUs.
     "whenUnsatisfiable": "DoNotScaleUp",
 }
 

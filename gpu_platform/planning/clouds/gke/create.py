@@ -35,7 +35,7 @@ autoscaling", autoscaling profiles; read 2026-11-28).
 """
 SYSTEM_POOL = "system"
 
-POD_PREFIX = 24  # range of pod addresses for each node, with the default of 110 pods
+POD_PREFIX = 24  # prefix length of the range of pod addresses for each node, with the default of 110 pods
 CONTROL_PLANE_PREFIX = 28
 SERVICES_PREFIX = 27  # GKE docs, "VPC-native clusters" (IP address ranges); read 2026-11-28
 _OWN_RANGES = ("nodes_cidr", "pods_cidr", "services_cidr", "control_plane_cidr")
@@ -61,7 +61,7 @@ def check_create(
     """Record problems with a new cluster that do not depend on its pools' settings.
 
     `problems` points to `create`. `gpu_ranges` are the address ranges of the GPU networks. `pool_nodes` is the
-    maximum number of nodes in all pools while they are rolled.
+    maximum number of nodes in all pools, including the nodes that are added during rolls.
     """
     if create.network is not None:
         _check_unused_ranges(create, problems)
@@ -180,7 +180,9 @@ def _check_window(maintenance: Maintenance, problems: Problems) -> None:
 
 
 def _open_hours(maintenance: Maintenance) -> int | None:
-    """Return the minimum maintenance hours in a period, or None if the recurrence is neither daily nor weekly."""
+    """Return the minimum number of maintenance hours in a period, or None if the recurrence is neither daily nor
+    weekly.
+    """
     parts = [part.partition("=") for part in maintenance.recurrence.split(";")]
     rule = {key: value for key, _, value in parts}
     if not rule.keys() <= {"FREQ", "BYDAY", "INTERVAL"} or not rule.get("INTERVAL", "1").isdigit():
@@ -376,8 +378,8 @@ def _plan_exclusions(
     """Return the maintenance exclusions of a new cluster.
 
     If the stack file declares none, a cluster with A3 or newer pools has an exclusion until the end of support.
-    This exclusion keeps the version of the control plane close to the version of these pools' nodes. The nodes
-    have separate exclusions from upgrades.
+    This exclusion keeps the version of the control plane close to the version of these pools' nodes. Separate
+    exclusions prevent upgrades of the nodes.
     """
     if maintenance.exclusions:
         declared = tuple(
@@ -403,5 +405,5 @@ def _plan_exclusions(
 
 
 def _utc(time: datetime) -> str:
-    """Return a time in GKE's format, because a different format would appear as a permanent difference."""
+    """Return a time in GKE's format. In a different format, it would appear as a permanent difference."""
     return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,4 +1,4 @@
-"""Plan the network policies on GKE that let pods reach only Google's APIs or only named hosts.
+"""Plan the network policies on GKE that allow pods to reach only Google's APIs or only named hosts.
 
 Sources: Google Cloud docs, "Configure Private Google Access" (private.googleapis.com is 199.36.153.8/30; a private
 zone googleapis.com with a CNAME for all names) and "Control Pod egress traffic using FQDN network policies"
@@ -22,7 +22,7 @@ API_EGRESS: Final = PodEgress(name="cloud-apis", cidr="199.36.153.8/30", ports=(
 _METADATA: Final = "169.254.169.254/32"
 _IDENTITY: Final = PodEgress(name="identity", cidr=_METADATA, ports=((80, "TCP"),))
 _DNS: Final = PodEgress(name="cloud-dns", cidr=_METADATA, ports=((53, "UDP"), (53, "TCP")))
-# Without Dataplane V2, policies apply after the node has translated the metadata server's address.
+# Without Dataplane V2, network policies apply after the node has translated the metadata server's address.
 _IDENTITY_WITHOUT_V2: Final = PodEgress(
     name="identity-without-v2", cidr="169.254.169.252/32", ports=((987, "TCP"), (988, "TCP"))
 )
@@ -32,9 +32,9 @@ def pod_egress(cluster: GkeCluster, *, identity: bool) -> tuple[PodEgress, ...]:
     """Return the addresses of GKE's metadata server and Cloud DNS for a team with or without a cloud identity.
 
     A new cluster has Dataplane V2, which evaluates the address before translation, and its nodes conceal their
-    credentials. For an existing cluster, neither is known before a deployment. Therefore only teams with an
+    credentials. Neither fact is known about an existing cluster before a deployment. Therefore only teams with an
     identity may reach the addresses of both dataplanes, and `require_fit` refuses node pools that do not conceal
-    their credentials. Port 8080 of the metadata server is only for ALTS; tokens need port 80. Sources: Google
+    their credentials. Port 8080 of the metadata server is only for ALTS, and tokens need port 80. Sources: Google
     Cloud docs, "Authenticate to Google Cloud APIs from GKE workloads" (network policies); gke-labs/kube-agents#777
     and #805; read 2026-11-26.
     """
@@ -68,7 +68,7 @@ def check_api_egress(cluster: GkeCluster, problems: Problems) -> None:
 
 
 def api_egress_note(cluster: GkeCluster) -> str:
-    """Return who makes the names of Google's APIs resolve to their dedicated addresses."""
+    """Return who ensures that the names of Google's APIs resolve to their dedicated addresses."""
     create = cluster.create
     if create is not None and create.private_apis:
         return "cluster.create.private_apis resolves *.googleapis.com to these addresses"

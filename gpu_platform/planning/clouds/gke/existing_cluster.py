@@ -1,5 +1,5 @@
-"""Check that an existing GKE cluster meets the requirements of its pools, with facts that are looked up at
-deployment.
+"""Check that an existing GKE cluster meets the requirements of its pools. The facts about the cluster are looked
+up at deployment.
 """
 
 from __future__ import annotations
@@ -60,15 +60,17 @@ class ExistingGke:
 
 
 def existing_kubeconfig(name: str, found: ExistingGke, impersonated: str | None = None) -> str:
-    """Return the kubeconfig of a cluster. It uses the DNS endpoint if that is open, or else the IP address."""
+    """Return the kubeconfig of a cluster. It uses the DNS endpoint if that endpoint is open, or else the IP
+    address.
+    """
     if found.dns_endpoint is not None:
         return gke_kubeconfig(name, found.dns_endpoint, None, impersonated)
     return gke_kubeconfig(name, found.endpoint, found.certificate_authority, impersonated)
 
 
 def missing_logins(plan: GkeClusterPlan, found: ExistingGke) -> tuple[str, ...]:
-    """Return warnings about members who cannot log in to the existing cluster, with the steps that the cluster's
-    owner must take.
+    """Return warnings about members who cannot log in to the existing cluster. They contain the steps that the
+    cluster's owner must take.
     """
     if not plan.groups or found.security_group is not None:
         return ()
@@ -80,7 +82,7 @@ def missing_logins(plan: GkeClusterPlan, found: ExistingGke) -> tuple[str, ...]:
 
 
 def doubtful_networks(plan: GkeClusterPlan, found: ExistingGke) -> tuple[str, ...]:
-    """Return the warning that GPU NICs with a network profile may not work in the cluster's Shared VPC."""
+    """Return a warning that GPU NICs with a network profile may not work in the cluster's Shared VPC."""
     if not plan.gpu_nics or plan.networks or found.network_project == plan.project:
         return ()
     return (f"GPU NICs in the Shared VPC of {found.network_project}: {PROFILE_IN_SHARED_VPC}",)
@@ -121,7 +123,7 @@ def _check_version(plan: GkeClusterPlan, version: str, problems: Problems) -> No
 
 
 def require_fit(plan: GkeClusterPlan, found: ExistingGke) -> None:
-    """Raise BadInput with every reason why a cluster cannot run the planned pools."""
+    """Raise one BadInput that lists every reason why a cluster cannot run the planned pools."""
     problems, update = (
         Problems("cluster"),
         f"gcloud container clusters update {plan.name} --location {plan.location}",
@@ -190,14 +192,14 @@ def require_fit(plan: GkeClusterPlan, found: ExistingGke) -> None:
 
 
 def subnetwork_of(subnetwork: str, plan: GkeClusterPlan) -> tuple[str, str, str]:
-    """Return the project, region and name of a cluster's subnetwork. `subnetwork` is a path or only a name."""
+    """Return the project, region and name of a cluster's subnetwork. `subnetwork` is a path or just a name."""
     *path, name = subnetwork.split("/")
     named = dict(zip(path[-5::2], path[-4::2], strict=False))
     return named.get("projects", plan.project), named.get("regions", plan.region), name
 
 
 def _without_networks(plan: GkeClusterPlan) -> str:
-    """Return the fix for pools that join GPU networks: the `network` settings to write instead."""
+    """Return a fix for pools that join GPU networks, with `network` settings that need no GPU networks."""
     rdma = any(network.device_mode == "RDMA" for network in plan.networks)
     return f"give the pools network: {{{'via: profile' if rdma else 'rdma: false'}}}"
 
@@ -206,7 +208,7 @@ def _check_ranges(plan: GkeClusterPlan, found: ExistingGke, problems: Problems) 
     """Record a problem for cluster ranges that overlap a GPU network.
 
     A node has an interface in each GPU network, so it would send traffic for the overlapping range to the GPU
-    network.
+    network instead.
     """
     for what, cidr in found.ranges.items():
         theirs = ipaddress.IPv4Network(cidr)

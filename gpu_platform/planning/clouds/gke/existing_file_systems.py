@@ -1,7 +1,7 @@
 """Check and plan existing Google Cloud file systems as team volumes: Filestore and Managed Lustre.
 
-The kubelet's own NFS client mounts Filestore shares. A handle of the Filestore CSI driver cannot contain a
-directory, so with the driver one share could not contain the volumes of two teams.
+The kubelet's own NFS client mounts Filestore shares. A volume handle of the Filestore CSI driver cannot contain a
+directory, so with this driver, two teams could not have separate volumes on one share.
 
 Sources: GKE docs, access Filestore instances, and existing Managed Lustre instances; GoogleCloudPlatform/
 lustre-csi-driver, docs/preprov-guide.md and examples/pre-prov/preprov-subpath-pvc-pv.yaml; read 2026-11-23.
@@ -98,8 +98,7 @@ def _parts(one: ExistingStorage, cluster: GkeCluster) -> tuple[str, str, str]:
 def by_existing(
     name: str, one: ExistingStorage, cluster: GkeCluster, created_network: str | None
 ) -> Iterator[Decision]:
-    """Yield the decision about the volumes of a file system, and a warning if the program creates the cluster's
-    VPC.
+    """Yield a decision about the volumes of a file system, and a warning if the program creates the cluster's VPC.
 
     `created_network` is the VPC that the program creates, or None if the cluster is in an existing VPC.
     """

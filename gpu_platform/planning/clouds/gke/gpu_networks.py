@@ -1,8 +1,8 @@
 """Plan the networks between GPUs, one for each GPU NIC of a node.
 
 GPUDirect-TCPX (A3 High) and -TCPXO (A3 Mega) need a separate VPC for each NIC. RDMA (A3 Ultra and newer) needs two
-additional VPCs. One is for gVNIC. The other has a network profile for RDMA over converged Ethernet, and a subnet
-for each NIC. The Kubernetes networks have the same names as in Google's examples, so that the examples run
+additional VPCs. One VPC is for gVNIC. The other VPC has a network profile for RDMA over converged Ethernet, and a
+subnet for each NIC. The Kubernetes networks have the same names as in Google's examples, so that the examples run
 unchanged.
 
 Source: GKE docs, Maximize GPU network bandwidth, and cluster-toolkit 1.95 (blueprints gke-a3-highgpu, -megagpu and
@@ -41,7 +41,7 @@ def network_mode(pool: Pool, machine: MachineType, catalog: Catalog) -> Literal[
 
 
 def network_count(machine: MachineType, fabric: Fabric) -> int:
-    """Return the number of GPU networks that a pool of a machine type joins.
+    """Return the number of GPU networks that a pool with this machine type joins.
 
     RDMA needs an additional gVNIC network.
     """
@@ -72,7 +72,7 @@ def gpu_network_ranges(
 def check_gpu_networks(
     cluster: GkeCluster, pools: Sequence[tuple[Pool, MachineType]], catalog: Catalog, problems: Problems
 ) -> None:
-    """Record a problem for pools whose GPU networks cannot be in the same cluster. `problems` points to the
+    """Record a problem for pools whose GPU networks cannot exist in the same cluster. `problems` points to the
     cluster.
     """
     joining = [(pool, machine) for pool, machine in pools if network_mode(pool, machine, catalog) == "networks"]

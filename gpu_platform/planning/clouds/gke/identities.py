@@ -3,8 +3,8 @@
 An identity consists of roles that Workload Identity Federation grants to a Kubernetes service account.
 
 A bucket's IAM policy grants access directly to the service account `team` in the team's namespace, without a
-Google Cloud service account. The identity does not contain the cluster. In another cluster of the project, the
-same service account in a namespace with this name therefore has access too.
+Google Cloud service account. The identity does not contain the cluster. Therefore, the same service account in a
+namespace with the same name in another cluster of the project has access too.
 
 Sources: GKE docs, "About Workload Identity Federation for GKE" and "Authenticate to Google Cloud APIs from GKE
 workloads" (principal identifiers, alternative: link to IAM service accounts); IAM docs, attribute reference for
@@ -45,7 +45,7 @@ class TeamBucketGrant:
 
     @property
     def condition(self) -> str | None:
-        """Condition that limits the IAM binding to objects below the prefix and to listing them."""
+        """Condition that limits the IAM binding to accessing and listing objects below the prefix."""
         if not self.prefix:
             return None
         listed = f'api.getAttribute("storage.googleapis.com/objectListPrefix", "").startsWith("{self.prefix}")'
