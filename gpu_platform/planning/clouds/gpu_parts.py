@@ -1,9 +1,9 @@
 """Decide whether the program or the owner of an existing cluster installs the GPU software.
 
 The operator accepts GPU nodes that another Node Feature Discovery has labelled with PCI vendor 10de, with or
-without class 0300 or 0302. The chart value `nfd.enabled: false` leaves out the operator's own Node Feature
-Discovery. Source: gpu-operator, controllers/state_manager.go and deployments/gpu-operator/values.yaml, read
-2026-11-23.
+without class 0300 or 0302. With the chart value `nfd.enabled: false`, the operator installs no Node Feature
+Discovery of its own. Source: gpu-operator, controllers/state_manager.go and deployments/gpu-operator/values.yaml,
+read 2026-11-23.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _OPERATOR: Final = PartPlan(
     objects=(("nvidia.com/v1", "ClusterPolicy"), ("nvidia.com/v1alpha1", "GPUCluster")),
     alone="two operators would replace each other's drivers, labels and DaemonSets",
 )
-# Software that may be installed without a GPU Operator. Operands of a GPU Operator are not reported, because the
-# operator owns them.
+# Software that may be installed without a GPU Operator.
+# Operands of a GPU Operator are not reported, because the operator manages them.
 _OPERANDS: Final = (
     PartPlan(
         name="device_plugin",
@@ -60,12 +60,12 @@ _OPERANDS: Final = (
 
 
 def gpu_parts(cluster: Cluster) -> GpuParts:
-    """Return `cluster.parts`. A sandbox has the default values, because no owner installs software there."""
+    """Return `cluster.parts`, or the default values for a sandbox, because no owner installs software there."""
     return GpuParts() if isinstance(cluster, SandboxCluster) else cluster.parts
 
 
 def plan_gpu_parts(cluster: Cluster, *, exporter: bool) -> tuple[PartPlan, ...]:
-    """Return the GPU software to look for on the cluster before anything is installed.
+    """Return the GPU software that the program looks for on the cluster before it installs anything.
 
     `exporter` is true if the stack needs the DCGM exporter's metrics.
     """

@@ -21,7 +21,7 @@ Source: GKE docs, Workload Identity Federation for GKE; read 2026-11-23.
 
 
 class Bucket(Protocol):
-    """A bucket or a directory in it, and the permitted access."""
+    """A bucket or a directory in it, with the permitted access."""
 
     @property
     def bucket(self) -> str:
@@ -77,5 +77,7 @@ def irsa(role_arn: str) -> Mapping[str, str]:
 
 
 def google_account(email: str | None) -> Mapping[str, str]:
-    """Return the ServiceAccount annotation for a Google Cloud service account. Without `email`, it is empty."""
+    """Return the ServiceAccount annotation for a Google Cloud service account, or an empty mapping if `email` is
+    None.
+    """
     return {GOOGLE_ANNOTATION: email} if email is not None else {}

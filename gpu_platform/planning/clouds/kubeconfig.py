@@ -1,6 +1,6 @@
-"""Write kubeconfigs of cloud clusters. They contain no credentials.
+"""Write kubeconfigs of cloud clusters. The kubeconfigs contain no credentials.
 
-Clients run the cloud's credential command with their user's credentials.
+Clients run the cloud's credential command, which uses their user's credentials.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def gke_kubeconfig(
         {
             "apiVersion": EXEC_API,
             "command": "gke-gcloud-auth-plugin",
-            # The plugin uses the token of gcloud, and gcloud reads its properties from CLOUDSDK variables.
+            # The plugin uses gcloud's token, and gcloud reads its properties from CLOUDSDK variables.
             "env": [{"name": "CLOUDSDK_AUTH_IMPERSONATE_SERVICE_ACCOUNT", "value": impersonated}]
             if impersonated is not None
             else None,

@@ -14,7 +14,7 @@ from gpu_platform.stack.pool import Pool
 def nodes_plan(
     pool: Pool, ownership: Literal["created", "labelled", "selected", "cloud"], names: tuple[str, ...] = ()
 ) -> NodesPlan:
-    """Return the plan of a pool's nodes, with the counts from the stack file."""
+    """Return the plan for a pool's nodes, with the node counts from the stack file."""
     count = pool.count
     return NodesPlan(
         ownership=ownership,
@@ -27,12 +27,11 @@ def nodes_plan(
 
 
 _MOST_COUNTED: Final = 20
-"""Maximum number of nodes of a pool that are considered for controllers. More nodes would not change the result.
-"""
+"""Maximum number of a pool's nodes that are considered for controllers. More nodes would not change the result."""
 
 
 def pools_for_controllers(pools: Sequence[PoolPlan]) -> list[PoolPlan]:
-    """Return the pools whose present or added nodes can run pods that have neither GPUs nor tolerations.
+    """Return the pools whose initial or added nodes can run pods that have neither GPUs nor tolerations.
 
     Pools with a schedule and spot pools are excluded, because controllers must run at all times.
     """
@@ -44,7 +43,7 @@ def pools_for_controllers(pools: Sequence[PoolPlan]) -> list[PoolPlan]:
 
 
 def rooms_of_cpu_pools(pools: Sequence[PoolPlan]) -> list[Room]:
-    """Return the room on each node of the pools that can run controllers."""
+    """Return the free CPU and memory on each node of the pools that can run controllers."""
     return [
         Room(*free_resources(pool))
         for pool in pools_for_controllers(pools)

@@ -1,7 +1,7 @@
 """Warn about machine types that a cluster's region or zones are not known to offer.
 
-This is a warning and not an error, because clouds may have added regions and zones since the lists were made. On
-EC2 only regions and Local Zones are checked, because the letters of other zones differ by account.
+These are warnings and not errors, because clouds may have added regions and zones since the lists were made. On
+EC2 only regions and Local Zones are checked, because the letters of Availability Zones differ by account.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ _OF_IMAGE = {"COS": ("cos", None), "UBUNTU": ("ubuntu", None)}
 def os_release(pool: object | None) -> tuple[str, str | None] | None:
     """Return the ID and VERSION_ID of the nodes' operating system, or None if the system is not known.
 
-    VERSION_ID is None if the image exists in several versions.
+    VERSION_ID is None if the node image is available in several versions.
     """
     if isinstance(pool, EksPoolPlan):
         return _OF_AMI.get(pool.ami_type.partition("_")[0])

@@ -1,7 +1,7 @@
 """Decide whether the CRDs of a cluster have the fields that a stack needs, and whether Helm can upgrade the CRDs.
 
-Helm refuses an object of a chart's templates that exists without the label and the annotations of the release.
-Source: helm.sh/helm, pkg/action/validate.go (checkOwnership); read 2026-11-30.
+If an object of a chart's templates already exists without the label and annotations of the release, Helm refuses
+it. Source: helm.sh/helm, pkg/action/validate.go (checkOwnership); read 2026-11-30.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gpu_platform.catalog.models import Chart, CrdField
 from gpu_platform.planning.clouds.parts import HelmRelease, PartPlan
 
 Definitions = Mapping[str, Mapping[str, Any]]
-"""CustomResourceDefinitions of a cluster by name."""
+"""A cluster's CustomResourceDefinitions, by name."""
 MANAGED_BY = "app.kubernetes.io/managed-by"
 RELEASE = ("meta.helm.sh/release-namespace", "meta.helm.sh/release-name")
 
@@ -36,7 +36,7 @@ def crd_problems(
 ) -> Iterator[Problem]:
     """Yield a problem for each controller whose CRDs lack a needed field, or whose CRDs Helm would refuse.
 
-    `needs` decides whether the stack needs a field.
+    `needs` returns whether the stack needs a field.
     """
     for part in parts:
         if part.chart is None:
@@ -66,9 +66,10 @@ def crd_problems(
 
 
 def missing_fields(part: PartPlan, definitions: Definitions) -> tuple[CrdField, ...]:
-    """Return the fields of a controller that the CRDs of the cluster lack.
+    """Return the fields of a controller that are missing in the cluster's CRDs.
 
-    A missing CRD counts only if the owner installs the controller. CRDs in templates are upgraded with the chart.
+    If a whole CRD is missing, its fields count only if the owner installs the controller. CRDs in templates are
+    upgraded with the chart.
     """
     chart = part.chart
     if chart is None or (part.install and chart.crds == "templates"):
@@ -78,12 +79,12 @@ def missing_fields(part: PartPlan, definitions: Definitions) -> tuple[CrdField, 
 
 
 def needed_of_owner(part: PartPlan) -> tuple[CrdField, ...]:
-    """Return the fields that the CRDs of an owner's installation must have for some stacks."""
+    """Return the CRD fields that some stacks need from a controller that the owner installs."""
     return tuple(one for one in part.chart.crd_fields if not one.only_installed) if part.chart is not None else ()
 
 
 def lacks(fields: Sequence[CrdField], definitions: Definitions) -> str:
-    """Return a text that names the fields that the cluster lacks."""
+    """Return text that names the fields that the cluster lacks."""
     return " and ".join(
         f"its CRD {one.crd} has no {one.field or f'version {one.version}'}"
         if one.crd in definitions
@@ -93,7 +94,7 @@ def lacks(fields: Sequence[CrdField], definitions: Definitions) -> str:
 
 
 def needed(fields: Sequence[CrdField]) -> str:
-    """Return the oldest releases that have the fields, with the reasons."""
+    """Return the oldest controller releases that have the fields, with the reasons for needing them."""
     reasons: dict[str, list[str]] = {}
     for one in fields:
         reasons.setdefault(one.release, []).append(one.why)
@@ -110,7 +111,7 @@ def unowned(chart: Chart, definitions: Definitions) -> tuple[str, ...]:
 
 
 def adopting(chart: Chart, names: Collection[str]) -> str:
-    """Return the commands that give CRDs to the program's release."""
+    """Return the commands that make the program's release the owner of CRDs."""
     crds, (namespace, name) = " ".join(names), RELEASE
     return (
         f"kubectl label --overwrite crd {crds} {MANAGED_BY}=Helm && kubectl annotate --overwrite crd {crds} "
@@ -121,7 +122,7 @@ def adopting(chart: Chart, names: Collection[str]) -> str:
 def upgraded_folders(
     charts: Iterable[Chart], deployed: Mapping[HelmRelease, str], installed: Collection[str]
 ) -> Iterator[str]:
-    """Yield a text for each chart whose CRDs Helm does not upgrade with the chart.
+    """Yield text for each chart whose CRDs Helm does not upgrade with the chart.
 
     `deployed` contains the chart version of each release of the last `up`. `installed` contains the names of the
     releases that the next `up` installs.
@@ -136,7 +137,7 @@ def upgraded_folders(
 
 
 def writes(manifests: Iterable[Mapping[str, Any]], one: CrdField) -> bool:
-    """Return whether an object of the program has a field."""
+    """Return whether any of the program's objects sets a CRD field."""
     return any(
         f"{manifest['kind'].lower()}s.{manifest['apiVersion'].rpartition('/')[0]}" == one.crd
         and _is_set(manifest, one.field.split(".") if one.field else ())
@@ -155,7 +156,7 @@ def _is_set(value: object, path: Sequence[str]) -> bool:
 
 
 def _has_field(definition: Mapping[str, Any], one: CrdField) -> bool:
-    """Return whether a CRD serves a version and its schema has a field."""
+    """Return whether a CRD serves a version whose schema contains a field."""
     for version in definition.get("spec", {}).get("versions", ()):
         if version["name"] == one.version and version.get("served", True):
             schema = version.get("schema", {}).get("openAPIV3Schema", {})

@@ -21,8 +21,8 @@ class PartPlan:
 
     `name` is its field in `cluster.parts`, and `field` is the path of the field if it is not in `cluster.parts`. A
     running controller is recognised by the kind of its workload in apps/v1 (`kind`), and by either its label
-    app.kubernetes.io/name (`label`) or a part of its image's name (`image`). A workload with an owner reference to
-    a controller does not count. `alone` is the reason why a cluster can have only one such controller. `least` is
+    app.kubernetes.io/name (`label`) or a substring of its image's name (`image`). Workloads that another
+    controller owns are ignored. `alone` is the reason why a cluster can have only one such controller. `least` is
     the oldest release that supports the objects that the program creates for the controller, and the reason.
     `chart` is the chart with the controller's CRDs.
     """
@@ -44,7 +44,7 @@ class PartPlan:
 
     @property
     def place(self) -> str:
-        """Path of the field in the stack file that says who installs the controller."""
+        """Path of the stack file field that states who installs the controller."""
         return self.field or f"cluster.parts.{self.name}"
 
     def to_json(self) -> dict[str, Any]:
@@ -64,7 +64,9 @@ class PartPlan:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version, such as (1, 14, 1) for v1.14.1, or an empty tuple for other text."""
+    """Return the numbers of a version, such as (1, 14, 1) for v1.14.1, or an empty tuple if the text is not a
+    version.
+    """
     found = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?", version)
     return tuple(int(part or 0) for part in found.groups()) if found is not None else ()
 

@@ -54,9 +54,9 @@ class OperatorSettings:
 
     `writes_object` means that the program creates the operator's custom resource itself, without a Helm chart.
     `reboots_for_mig` means that some changes of the MIG mode need a reboot, because a virtual machine cannot reset
-    only its GPUs. `driver_dir` is the driver's directory on the host, or None for the operator's default;
-    `toolkit_dir` is the same for the toolkit. `reads_runtime_file` means that containerd's configuration file is
-    complete, so that the toolkits of all releases can read it instead of containerd's answer.
+    only its GPUs. `driver_dir` and `toolkit_dir` are the directories of the driver and the toolkit on the host, or
+    None for the operator's defaults. `reads_runtime_file` means that containerd's configuration file is complete,
+    so that the toolkits of all releases can read the file instead of asking containerd.
     `quota_for_system_priorities` means that the system-critical priority classes need a ResourceQuota outside
     kube-system. `driver_root` is the root directory of a driver that the operator does not install.
     """
@@ -72,7 +72,7 @@ class OperatorSettings:
 
 
 def _nothing(*_: object) -> None:
-    """Do nothing and return None. This is the default for optional checks and optional results."""
+    """Do nothing and return None. This is the default for optional checks and lookups."""
 
 
 def _plan_nothing(*_: object) -> Decided[None]:
@@ -82,7 +82,7 @@ def _plan_nothing(*_: object) -> Decided[None]:
 def _known_daemonsets(pool: PoolPlan, catalog: Catalog) -> tuple[DaemonSet, ...]:
     """Return the largest set of DaemonSets that the machine type's cloud runs on a node.
 
-    It is an estimate for nodes that the program does not create.
+    This is an estimate for nodes that the program does not create.
     """
     return most_of(catalog.machine_types[pool.machine_type])
 
@@ -98,7 +98,7 @@ class CloudPools:
     names: Callable[[Pool], tuple[str, ...] | None] = _nothing
     """Return the names of the pool's nodes, or None if they are not known before a deployment."""
     nodes: Callable[[Pool, tuple[str, ...] | None], NodesPlan]
-    """Return the plan of the pool's nodes.
+    """Return the plan for the pool's nodes.
 
     The second argument contains the node names from the stack file, if any.
     """
@@ -115,7 +115,7 @@ class CloudPools:
     gpu_labels: Callable[[MachineType, SharingPlan], Mapping[str, str]] = lambda machine, sharing: {}
     """Return the node labels that the cloud's own device plugin sets."""
     daemonsets: Callable[[PoolPlan, Catalog], tuple[DaemonSet, ...]] = _known_daemonsets
-    """Return the DaemonSets on the nodes of a pool. The rest of the pool's plan is already complete."""
+    """Return the DaemonSets on the nodes of a pool. All other fields of the pool's plan are already set."""
     topology_levels: Callable[[PoolPlan], tuple[str, ...]] = lambda pool: (names.HOSTNAME_LABEL,)
     """Return the node labels that describe a node's position in the network topology, from the widest level to the
     narrowest.
@@ -141,8 +141,8 @@ class CloudPools:
     check_together: Callable[[Sequence[tuple[int, Pool]], Operator | None, Catalog, Problems], None] = _nothing
     """Record conflicts between pools, and between a pool and the Kubernetes version of a new cluster.
 
-    The first argument contains each pool with its index in the stack file. `problems` points to the root of the
-    stack file.
+    Each entry of the first argument is a pair: the pool's index in the stack file, and the pool. `problems` points
+    to the root of the stack file.
     """
 
 
@@ -161,13 +161,13 @@ class CloudClasses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudSoftware:
-    """Who installs the GPU software of a pool's nodes."""
+    """Who installs the GPU software on a pool's nodes."""
 
     owners: Callable[[Pool, Operator, Catalog], NodeSoftware]
     """Return who installs the driver, toolkit and device plugin on the pool's nodes."""
     explain: Callable[[Pool, NodeSoftware], str | None] = _nothing
-    """Return why each component has its installer, or None if only `operator` in the stack file determines the
-    installers.
+    """Return why each component is installed by the cloud or the operator, or None if only `operator` in the stack
+    file determines this.
     """
     operator_settings: Callable[[Sequence[PoolPlan]], OperatorSettings] = lambda pools: OperatorSettings()
     """Return the settings that the operator needs on the nodes of the pools."""
@@ -176,7 +176,7 @@ class CloudSoftware:
     on the release.
     """
     check: Callable[[Pool, NodeSoftware, Operator, Catalog, Problems], None] = _nothing
-    """Record a problem for each part of the GPU software that both the cloud and the operator, or neither of them,
+    """Record a problem for each GPU software component that both the cloud and the operator, or neither of them,
     would install.
 
     The machine type is from the vendor in `Cloud.vendor`.
@@ -194,23 +194,26 @@ class CloudSoftware:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudControlPlane:
-    """How a cloud creates the cluster or looks it up."""
+    """How a cloud creates or looks up the cluster."""
 
     plan: Callable[[str, Sequence[PoolPlan], OperatorRelease, Catalog], Decided[CloudCluster | None]] = (
         _plan_nothing
     )
-    """Return the cloud's part of the cluster's plan. The pools are already planned."""
+    """Return the cloud-specific plan for the cluster. The pools are already planned."""
     plan_controllers: Callable[
         [CloudCluster | None, Sequence[PoolPlan], Sequence[ControllerPods], Catalog, Problems],
         Decided[CloudCluster | None],
     ] = _keep
-    """Return the planned cluster with enough nodes for the controllers, or record why the nodes lack room.
+    """Return the planned cluster with enough nodes for the controllers, or record why the nodes lack room for
+    them.
 
     The third argument contains the controllers that the program installs on every cloud. `problems` points to
     `cluster`.
     """
     system_rooms: Callable[[CloudCluster | None, Catalog], Sequence[Room] | None] = _nothing
-    """Return the room on all system nodes, or None if the cluster has nodes that the stack file does not name."""
+    """Return the free CPU and memory of all system nodes, or None if the cluster has nodes that the stack file
+    does not name.
+    """
     documents: Callable[
         [CloudCluster | None, Sequence[PoolPlan], StoragePlan, CloudIdentities | None], Iterable[Document]
     ] = lambda cluster, pools, storage, identities: ()
@@ -223,7 +226,7 @@ class CloudControlPlane:
     The second argument contains the Pulumi types of the resources that `up` creates.
     """
     window_note: Callable[[WindowPlan], str] = lambda window: "only `up` starts a change of the nodes"
-    """Return how the maintenance window in `changes` affects changes that the cloud makes by itself."""
+    """Return how the maintenance window in `changes` affects changes that the cloud makes on its own."""
     check_window: Callable[[WindowPlan | None, Problems], None] = _nothing
     """Record why the cloud cannot use the maintenance window in `changes`.
 
@@ -234,7 +237,7 @@ class CloudControlPlane:
 
 
 class LoginNotes(Protocol):
-    """Find members of a team who cannot log in, and the permissions they lack."""
+    """Finds members of a team who cannot log in, and the permissions that they lack."""
 
     def __call__(self, team: str, members: Sequence[str], *, own_stack: bool) -> tuple[Decision, ...]:
         """Return warnings about members of the team who cannot log in. `own_stack` is true if the team has a
@@ -266,7 +269,7 @@ class CloudLogins:
 
 
 def existing_rights(identity: TeamIdentity) -> tuple[str, ...]:
-    """Return the permission to use an existing identity, as text."""
+    """Return text that describes the permission to use an existing identity."""
     return tuple(f"use {one}" for one in (identity.role_arn, identity.google_service_account) if one)
 
 
@@ -304,7 +307,7 @@ class CloudNetwork:
     closed_ports: str | None = None
     """Why the control plane reaches webhooks only on ports 443 and 10250, or None if it reaches all ports."""
     host_policy: HostPolicy | None = "FQDNNetworkPolicy"
-    """The kind of network policy that supports host names, or None if the cluster has no such policy."""
+    """The kind of network policy that can name hosts, or None if the cluster has no such policy."""
     pod_egress: tuple[PodEgress, ...] = ()
     """Addresses that pods need for identity and DNS if their team has no cloud identity."""
     identity_egress: tuple[PodEgress, ...] = ()
@@ -312,7 +315,7 @@ class CloudNetwork:
     api_egress: PodEgress | None = None
     """Addresses of the cloud's APIs, or None if the APIs have no dedicated addresses."""
     api_egress_note: str = ""
-    """Requirement for using the addresses in `api_egress`."""
+    """Requirement that must be met before pods can use the addresses in `api_egress`."""
     check_hosts: Callable[[Problems], None] = _nothing
     """Record why egress rules cannot name hosts. `problems` points to the host name."""
     check_apis: Callable[[str, Problems], None] = _refuse_api_egress
@@ -331,11 +334,9 @@ class CloudStorage:
     own_classes: Callable[[Mapping[str, StorageClass], Sequence[PoolPlan], Catalog], Mapping[str, DiskStorage]] = (
         lambda storage, pools, catalog: {}
     )
-    """Return the storage classes that the cloud or the program creates although the stack file does not declare
-    them.
-    """
+    """Return the storage classes that the cloud or the program creates without a declaration in the stack file."""
     claim_sizes: Callable[[StorageClass], ClaimSizes] = lambda storage: ClaimSizes()
-    """Return the volume sizes that the cloud creates for a storage class."""
+    """Return the sizes of the volumes that the cloud creates for a storage class."""
     mount_problem: Callable[[StorageClass, PoolPlan, Sequence[PoolPlan], Catalog], MountProblem | None] = _nothing
     """Return why the nodes of a pool cannot mount volumes of a storage class, or None if no reason is known."""
     check: Callable[[Mapping[str, StorageClass], Sequence[Pool], Catalog, Problems], None] = _nothing
@@ -346,7 +347,9 @@ class CloudStorage:
     plan: Callable[
         [Mapping[str, StorageClass], str, Sequence[PoolPlan], str | None, Catalog], Decided[StoragePlan]
     ] = lambda storage, stack, pools, kubernetes, catalog: Decided(StoragePlan())
-    """Return a stack's storage classes for a Kubernetes version, with the cloud resources that they need."""
+    """Return the plan for a stack's storage classes on a Kubernetes version, with the cloud resources that they
+    need.
+    """
 
 
 LONGEST_POOL_NAME: Final = (40, "nodes are named after it")
@@ -357,12 +360,12 @@ The node name <pool>-<number> is also the hostname label, which has at most 63 c
 ASSUMED_SCHEDULER: Final = SchedulerPlan(
     scores="default", why="assumed, because the owner of the cluster configures its scheduler"
 )
-"""The assumed scheduler of an existing cluster. The program does not read the real configuration."""
+"""The assumed scheduler of an existing cluster. The program does not read the actual configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cloud:
-    """A provider of clusters, for the `cluster` of a stack file."""
+    """A cloud provider, configured for the `cluster` section of a stack file."""
 
     cluster: Cluster
     access: Access
@@ -371,7 +374,7 @@ class Cloud:
     region: str | None = None
     """The cluster's region, which determines the prices, or None if the stack file names none."""
     vendor: str | None = None
-    """Vendor of the pools' machine types, by its name in the catalogue, or None for any vendor."""
+    """Vendor of the pools' machine types, by its name in the catalogue. None means that any vendor is allowed."""
     pools: CloudPools
     classes: CloudClasses = field(default_factory=CloudClasses)
     software: CloudSoftware
@@ -399,13 +402,13 @@ class Cloud:
     has_identities: bool = True
     """Whether the pods of a team can have a cloud identity."""
     runs_kueue: bool = False
-    """Whether Kueue runs as a process next to the cluster, and is not installed from its Helm chart."""
+    """Whether Kueue runs as a process next to the cluster, instead of being installed from its Helm chart."""
     autoscaler_flags: Literal["program", "owner", "nobody"] = "owner"
     """Who sets the flags of the Cluster Autoscaler for the cluster's nodes."""
     growing_nodes: GrowingNodes | None = None
     """Nodes that an autoscaler adds in addition to the pools' nodes, or None."""
     scheduler: SchedulerPlan = ASSUMED_SCHEDULER
-    """The kube-scheduler of the cluster."""
+    """The settings of the cluster's kube-scheduler."""
     added_resources: tuple[str, ...] = ()
     """Prefixes of the resources that the cloud's webhooks add to pods with network interfaces.
 

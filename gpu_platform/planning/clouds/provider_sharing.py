@@ -14,7 +14,7 @@ from gpu_platform.stack.pool import Pool
 from gpu_platform.stack.sharing import Dra, Mig, MigRoll, Mps, TimeSlicing
 
 BOTTLEROCKET_MIG_MODELS = ("a100-40gb", "a100-80gb", "h100-80gb", "h200-141gb")
-"""GPUs for which Bottlerocket documents MIG profiles."""
+"""GPUs for which Bottlerocket's documentation lists MIG profiles."""
 NOT_OF_GKE = ("4g.20gb", "4g.40gb")
 """MIG profiles that GKE's partitioner creates but its device plugin refuses.
 
@@ -25,7 +25,7 @@ Source: container-engine-accelerators, gpuPartitionSizeMaxCount in pkg/gpu/nvidi
 def check_provider_sharing(
     pool: Pool, device_plugin: Owner, machine: MachineType, gpu: Gpu, here: Problems
 ) -> None:
-    """Record problems with sharing that requires the operator's device plugin, if the pool uses another device
+    """Record problems with sharing that requires the operator's device plugin if the pool uses a different device
     plugin.
 
     `here` points to the sharing configuration.
@@ -50,7 +50,8 @@ def check_provider_sharing(
 
 def _check_replicated(sharing: TimeSlicing | Mps, device_plugin: Owner, here: Problems) -> None:
     if device_plugin == "cloud" and isinstance(sharing, Mps):
-        # Pods need hostIPC: GKE docs, "Share GPUs with multiple workloads using NVIDIA MPS", read 2026-11-28.
+        # Pods need hostIPC.
+        # Source: GKE docs, "Share GPUs with multiple workloads using NVIDIA MPS", read 2026-11-28.
         here.at("mode").add(
             "'mps' with GKE's device plugin",
             "time-slicing; pods reach GKE's MPS daemon only with hostIPC, which no team may use",
@@ -134,7 +135,7 @@ def _knows(profile: MigProfile, gpu: Gpu, device_plugin: Owner) -> bool:
     if not profile.name.endswith("gb"):  # a variant, such as 1g.10gb+me
         return False
     if device_plugin == "image":
-        # For an unknown profile name, Bottlerocket's MIG manager does not partition the GPU.
+        # If a profile name is unknown, Bottlerocket's MIG manager does not partition the GPU.
         return profile.compute_slices != 4
     if profile.name in NOT_OF_GKE:
         return False

@@ -1,8 +1,8 @@
-"""The schedule of a pool. It determines when the pool has nodes and when it has none.
+"""The schedule of a pool. It determines when the pool has nodes.
 
 Days and times of day are local, so a pool in Berlin starts at 07:00 in summer and in winter. A pool counts as on
-from its start time to its stop time. After the stop its last nodes may still be draining, and after the start its
-first nodes may still be starting.
+from its start time to its stop time. After the stop time its last nodes may still be draining, and after the start
+time its first nodes may still be starting.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class SchedulePlan:
 
 
 def days_text(days: tuple[str, ...]) -> str:
-    """Return days in the order of DAYS as text, such as `mon-fri`, `mon, wed` or `daily`."""
+    """Return days, which are in the order of DAYS, as text such as `mon-fri`, `mon, wed` or `daily`."""
     if len(days) == len(DAYS):
         return "daily"
     first = DAYS.index(days[0])

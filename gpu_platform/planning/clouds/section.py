@@ -1,4 +1,4 @@
-"""Types for a cluster's plan, and for the cloud-specific parts of the plans of clusters and pools."""
+"""Types for a cluster's plan, and for the cloud-specific plans of clusters and pools."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ ALL_ZONES = "all of the cluster's"
 
 SettingEffect = Literal["in-place", "rolls-nodes", "removes-capacity", "cuts-access"]
 SetsSize = Literal["always", "on-edit", "on-creation"]
-"""`always`: each `up` sets the number of nodes, also after somebody has resized the pool. `on-edit`: only an `up`
-after an edit of `count` sets it. `on-creation`: only the `up` that creates the pool sets it.
+"""When `up` sets the number of nodes. `always` means in each `up`, even after somebody has resized the pool.
+`on-edit` means only after an edit of `count`. `on-creation` means only when the pool is created.
 """
 Access = Literal["sandbox", "kubeconfig", "outputs"]
-"""Clients reach a cluster through a local sandbox, the user's kubeconfig, or the outputs of its stack."""
+"""How clients reach a cluster: through a local sandbox, the user's kubeconfig, or the outputs of its stack."""
 HostPolicy = Literal["FQDNNetworkPolicy", "CiliumNetworkPolicy"]
-"""Kinds of network policies that can name hosts. The first is for GKE, the second for Cilium."""
+"""Kinds of network policies that can name hosts. FQDNNetworkPolicy is for GKE, and CiliumNetworkPolicy is for
+Cilium.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """A value of a shipped stack file that the user must replace."""
+    """A value in a shipped stack file that the user must replace."""
 
     field: str
     value: str
@@ -39,8 +41,9 @@ class Example:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrowingNodes:
-    """Nodes that belong to no pool and that an autoscaler adds and removes, and the setting that fixes their
-    number.
+    """Nodes that belong to no pool and that an autoscaler adds and removes.
+
+    `setting` is the stack file setting that makes their number fixed.
     """
 
     what: str
@@ -49,9 +52,9 @@ class GrowingNodes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudQuota:
-    """A cloud quota that does not count GPUs. `name` is None if the quota's name is not known to the program.
+    """A cloud quota for resources other than GPUs. `name` is None if the quota's name is not known to the program.
 
-    `what` describes the resources that the amount covers, for example `boot disks of all nodes`.
+    `what` describes the resources that the amount covers, such as `boot disks of all nodes`.
     """
 
     name: str | None
@@ -67,8 +70,9 @@ class Provisioning:
 
     All pods of the workload are alike.
 
-    `node_seconds` is the maximum lifetime of the nodes. Only the nodes of one request have the same value of a
-    certain label. `own_nodes` maps the label's key to the detail in the request's status that contains the value.
+    `node_seconds` is the maximum lifetime of the nodes. All nodes of a request have a label with the same value,
+    which no other nodes have. `own_nodes` maps the label's key to the detail in the request's status that contains
+    the value.
     """
 
     provisioning_class: str
@@ -96,7 +100,7 @@ class CloudPrerequisites:
     `gpu_platform.live.credentials`. `owner` is the account or project. `quota_console` is the address of the
     quotas page. `all_regions_quota` is a GPU quota across all regions, or None. `permissions` are the user's
     permissions. `apis` is the command that enables the cloud's APIs, or None if it is not needed. `quotas` are the
-    quotas that do not count GPUs.
+    quotas for resources other than GPUs.
     """
 
     cloud: str
@@ -116,12 +120,12 @@ class CloudPrerequisites:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSetting:
-    """A setting of a cluster whose change affects running workloads or access.
+    """A setting of a cluster. A change to the setting affects running workloads or access.
 
     `name` is the key in the stack output `cluster`, and `what` is the name that users read. `field` contains the
     paths of the stack file fields that determine the setting. `values` is a number or a list of values. A lower
     number or a removed value is a loss. `loss` is the effect of a loss, and `gain` is the effect of any other
-    change (`planning.changes.Effect`). `on_loss` and `on_gain` explain the effects; `{lost}` stands for the
+    change (`planning.changes.Effect`). `on_loss` and `on_gain` explain the effects, and `{lost}` stands for the
     removed values.
     """
 
@@ -134,11 +138,11 @@ class ClusterSetting:
     gain: SettingEffect = "in-place"
     on_gain: str = ""
     fixed: bool = False
-    """Whether the cloud cannot change the setting. If so, `up` refuses a different value."""
+    """Whether the setting is immutable in the cloud. If so, `up` refuses a different value."""
     kept: bool = False
     """Whether `up` refuses to remove values of the setting. Other changes are allowed."""
     resizes: bool = False
-    """Whether a change makes `up` set the number of nodes, which otherwise only an autoscaler changes."""
+    """Whether a change makes `up` set the number of nodes, although otherwise only an autoscaler changes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +178,9 @@ class CreatedCluster(Protocol):
 
     @property
     def upgrade_order(self) -> str | None:
-        """The upgrade steps for a new minor version, in order, or None for the platform's default order."""
+        """The steps to upgrade the cluster to a new minor version, in order, or None for the program's default
+        order.
+        """
         ...
 
 
@@ -198,8 +204,8 @@ class RollLimits:
     reason why the roll has no time limit, or empty if the deployment engine waits for the roll. `needs_empty` is
     the reason why the pool must have no nodes during the roll, or empty if it may have nodes. `only_while` states
     the condition under which a new node can be created, such as `while the reservation has a free instance`, or is
-    empty. `image` describes the image of the new nodes if the roll names no other release; if empty, they keep the
-    current image. `new_nodes_only` means that an upgrade does not change existing nodes.
+    empty. `image` describes the image of the new nodes if the roll names no other release. If `image` is empty,
+    the new nodes keep the current image. `new_nodes_only` means that an upgrade does not change existing nodes.
     """
 
     at_a_time: int | None = None
@@ -211,7 +217,7 @@ class RollLimits:
 
 
 class CloudCluster(Protocol):
-    """The cloud-specific part of a cluster's plan."""
+    """The cloud-specific plan for a cluster."""
 
     @property
     def kind(self) -> str:
@@ -235,7 +241,9 @@ class CloudCluster(Protocol):
 
     @property
     def known_zones(self) -> tuple[str, ...]:
-        """Zones of pools that name none, or an empty tuple if the stack file does not determine all of them."""
+        """Zones of pools that name no zone, or an empty tuple if the stack file does not determine all of these
+        zones.
+        """
         ...
 
     @property
@@ -277,7 +285,9 @@ class CloudCluster(Protocol):
 
     @property
     def platforms(self) -> tuple[str, ...]:
-        """The `CloudNodes.platform` values of the cluster's pools. They name the resources that create nodes."""
+        """The `CloudNodes.platform` values of the cluster's pools, which are the kinds of resources that create
+        nodes.
+        """
         ...
 
     @property
@@ -293,7 +303,7 @@ class CloudCluster(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoscalerPlan:
-    """Specs of the NodePool and node class that Karpenter uses to add nodes to the pool's initial nodes.
+    """Specs of the NodePool and node class with which Karpenter adds nodes to the pool's initial nodes.
 
     `node_class` contains `apiVersion`, `kind` and optionally `spec`. `nodes` is the maximum number of added nodes.
     """
@@ -305,10 +315,10 @@ class AutoscalerPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FabricNics:
-    """NICs for traffic between GPUs of several nodes. A node has at least `count` NICs of a kind that the node
+    """NICs for traffic between GPUs of different nodes. A node has at least `count` NICs of a kind that the node
     agent recognises.
 
-    `mtu` is the MTU of their network interfaces. It is None if it is not known, or if the NICs have no such
+    `mtu` is the MTU of their network interfaces. It is None if it is not known, or if the NICs have no network
     interfaces, as with EFA.
     """
 
@@ -319,7 +329,7 @@ class FabricNics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NicDevices:
-    """NICs for traffic between nodes, offered as devices that pods claim.
+    """NICs for traffic between nodes, exposed as devices that pods claim.
 
     `driver` is the driver that publishes the devices in ResourceSlices, or None if its name is not known.
     """
@@ -333,9 +343,9 @@ class NicDevices:
 class NodeFabric:
     """The fabric of a pool's NICs if its pods need more access to the node than Pod Security allows.
 
-    `name` is the key in the catalogue's `fabric_pods`. `labels` are the node labels, set by the cloud, that pods
-    use to select such nodes. `networks` are the Kubernetes networks that a pod with all NICs joins; if empty, the
-    pod claims the NICs.
+    `name` is the key in the catalogue's `fabric_pods`. `labels` are labels that the cloud sets on such nodes, and
+    that pods use to select them. `networks` are the Kubernetes networks that a pod with all NICs joins. If
+    `networks` is empty, the pod claims the NICs instead.
     """
 
     name: Literal["tcpx", "tcpxo", "rdma"]
@@ -366,9 +376,9 @@ class CloudNodes:
     None means that the owner places the nodes.
     """
     replaced_delete_first: bool = False
-    """Whether a replaced pool is deleted before its successor is created."""
+    """Whether a pool is deleted before its replacement is created."""
     rolled_delete_first: bool = False
-    """Whether a rolled node is deleted before its successor is created."""
+    """Whether a roll deletes a node before it creates the replacement node."""
     timeouts: Timeouts = field(default_factory=Timeouts)
     """How long the deployment engine waits for the pool."""
     roll_limits: RollLimits = field(default_factory=RollLimits)
@@ -382,7 +392,7 @@ class CloudNodes:
     huge_pages_mib: int = 0
     """Memory of a node in MiB that only pods with huge pages can use."""
     autoscaled: bool = False
-    """Whether an autoscaler changes the number of nodes according to the pending pods."""
+    """Whether an autoscaler changes the number of nodes depending on the pending pods."""
     sets_size: SetsSize = "always"
     """When `up` sets the number of nodes to `desired`."""
     equal_zones: bool = False
@@ -390,27 +400,28 @@ class CloudNodes:
     keeps_version: bool = False
     """Whether the cloud does not upgrade the pool's nodes before support for their Kubernetes version ends."""
     relabels_in_place: bool = True
-    """Whether changed labels are applied to live nodes. If not, the cloud creates new nodes for them."""
+    """Whether changed labels are applied to existing nodes. If not, the cloud creates new nodes with the changed
+    labels.
+    """
     nodes_by_request: bool = False
     """Whether nodes are created only for a ProvisioningRequest, not for pending pods."""
     nic_resources: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Extended resources for the NICs of a node, with the number of units on the node."""
+    """Extended resources for the NICs of a node, with the amount of each on the node."""
     nic_devices: NicDevices | None = None
     """Devices of a node's NICs that pods can claim, or None if the node has no such devices."""
     network_requests: Mapping[str, str] = field(default_factory=dict[str, str])
     """Resources that a pod with all GPUs of a node must also request to use the network between nodes."""
     fabric_nics: FabricNics | None = None
-    """NICs on the node's PCI bus for traffic between GPUs, or None if the node is created without such NICs."""
+    """NICs on the node's PCI bus for traffic between GPUs, or None if nodes have no such NICs."""
     node_fabric: NodeFabric | None = None
     """The fabric of the NICs if pods need host paths or capabilities to use the NICs, or else None."""
     replacement: str = ""
-    """How to replace a node. The text names the resource that creates the pool's nodes, and the steps for the
-    broken node.
+    """How to replace a broken node, as text. It names the resource that creates the pool's nodes, and the steps.
     """
     replaced_by_claim: bool = False
     """Whether deleting the NodeClaim that owns a Node object replaces the node."""
     local_nvme: bool = False
-    """Whether images and the pods' local volumes are on the node's local NVMe disks."""
+    """Whether container images and the pods' local volumes are on the node's local NVMe disks."""
     disk_gib: int = 0
     """Size in GiB of the node's volume for images and pod data, unless they are on local disks."""
     volumes: int | None = None
@@ -425,7 +436,7 @@ class CloudNodes:
     node_class_reservations: tuple[CapacityWindow, ...] = ()
     """The capacity reservations that the pool's EC2NodeClass selects."""
     pod_endings: tuple[PodEnding, ...] = ()
-    """Reasons why pods on the pool's nodes are terminated, in addition to the schedule."""
+    """Reasons why pods on the pool's nodes are terminated, other than the schedule."""
     moves_pods: str = ""
     """When an autoscaler removes nodes with running pods, and the controllers are expected to replace the pods.
 
@@ -435,10 +446,10 @@ class CloudNodes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudPool:
-    """The cloud-specific part of a pool's plan.
+    """The cloud-specific plan for a pool.
 
-    `plan` contains the resources of the pool and is None if no cloud creates the nodes. All other parts of the
-    pool's plan depend only on `nodes`.
+    `plan` contains the resources of the pool, or is None if no cloud creates the nodes. All cloud-independent
+    planning of the pool depends only on `nodes`.
     """
 
     plan: object | None = None
@@ -469,14 +480,14 @@ class ClusterPlan:
     access: Access
     scheduler: SchedulerPlan
     cloud: CloudCluster | None = None
-    """The cloud-specific part, or None if the program uses no cloud API to create or look up the cluster."""
+    """The cloud-specific plan, or None if the program uses no cloud API to create or look up the cluster."""
     surge_nodes: Mapping[str, int] = field(default_factory=dict[str, int], metadata=NOT_IN_JSON)
     """Number of nodes that each pool may have above its maximum while its nodes are rolled."""
     pool_properties: Mapping[str, Mapping[str, str]] = field(
         default_factory=dict[str, Mapping[str, str]], metadata=NOT_IN_JSON
     )
-    """For each cloud pool, the properties whose change replaces the pool or its nodes, by their names in the
-    cloud's API.
+    """For each cloud pool, the properties by their names in the cloud's API. A change to one of them replaces the
+    pool or its nodes.
     """
     settings: tuple[ClusterSetting, ...] = field(default=(), metadata=NOT_IN_JSON)
     """Settings of the cloud cluster that a preview compares with the last deployment."""
@@ -489,15 +500,15 @@ class ClusterPlan:
 
 
 def listed(parts: Iterable[str]) -> str:
-    """Return the non-empty parts, separated by commas."""
+    """Return the non-empty strings, separated by commas."""
     return ", ".join(part for part in parts if part)
 
 
 def per_zone_text(nodes: int | None) -> str:
-    """Return a number of nodes in each zone as a property of a pool, such as `2 per zone`."""
+    """Return the number of nodes in each zone in the form of a pool property, such as `2 per zone`."""
     return NOT_SET if nodes is None else f"{nodes} per zone"
 
 
 def per_zone(text: str) -> int | None:
-    """Return the number of nodes in each zone from the property, or None if an autoscaler sets the number."""
+    """Return the number of nodes in each zone from a pool property, or None if an autoscaler sets the number."""
     return None if text == NOT_SET else int(text.split()[0])

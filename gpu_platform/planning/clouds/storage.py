@@ -17,8 +17,8 @@ from gpu_platform.stack.storage import DiskStorage, ExistingStorage
 class StorageClassPlan:
     """A planned StorageClass.
 
-    `parameters` contains the parameters that are known before a deployment; the cloud's component adds others,
-    such as ids. With the `binding` WaitForFirstConsumer a volume is created in the zone of its first pod.
+    `parameters` contains the parameters that are known before a deployment. The cloud's component adds others,
+    such as ids. If `binding` is WaitForFirstConsumer, a volume is created in the zone of its first pod.
     """
 
     name: str
@@ -29,17 +29,17 @@ class StorageClassPlan:
     expandable: bool
     default: bool = False
     shared: bool = False
-    """Whether the class's volumes are file systems that pods on many nodes share. The stack manages their access
-    rules.
+    """Whether the volumes of the storage class are file systems that pods on many nodes share. The stack manages
+    the access rules of these file systems.
     """
     zones: tuple[str, ...] = ()
-    """Zones of the class's volumes. An empty tuple means any zone."""
+    """Zones of the storage class's volumes. An empty tuple means any zone."""
     smallest: str = ""
     """Smallest volume that the cloud creates and bills. If empty, volumes have the claimed size."""
     unable: tuple[str, ...] = ()
-    """Pools with nodes that are known to be unable to mount the class's volumes."""
+    """Pools that are known to have nodes that cannot mount the storage class's volumes."""
     topology_key: str = ""
-    """Node label that contains the zone for the driver, or empty if the class has no zones."""
+    """Node label in which the driver finds the zone, or empty if the storage class has no zones."""
 
 
 NFS: Final = "nfs"
@@ -47,9 +47,9 @@ NFS: Final = "nfs"
 
 @dataclass(frozen=True, slots=True)
 class MountProblem:
-    """Why nodes cannot mount the volumes of a class.
+    """Why nodes cannot mount the volumes of a storage class.
 
-    `field` is a field of the class with a value that solves the problem, or empty if there is none.
+    `field` is a field of the storage class, with a value that solves the problem. It is empty if there is none.
     """
 
     why: str
@@ -58,9 +58,9 @@ class MountProblem:
 
 @dataclass(frozen=True, slots=True)
 class ClaimSizes:
-    """The smallest volume that a cloud creates, and the step by which the sizes of larger volumes increase.
+    """The smallest volume that a cloud creates, and the increment for the sizes of larger volumes.
 
-    Empty fields mean no restriction.
+    Empty fields mean that there is no restriction.
     """
 
     smallest: str = ""
@@ -91,14 +91,14 @@ class VolumeSidecar:
 
     @property
     def pod_annotations(self) -> Mapping[str, str]:
-        """All annotations that a pod needs to mount the volumes of the sidecar."""
+        """All annotations that a pod needs to mount volumes through the sidecar."""
         return {**self.annotations, **self.settings}
 
 
 def read_only_options(one: ExistingStorage) -> tuple[str, ...]:
     """Return the mount option that makes a file system read-only, whatever the pod sets for its claim.
 
-    The kubelet uses `readOnly` from the pod's claim and ignores `readOnly` of the PersistentVolume. Source:
+    The kubelet uses the `readOnly` of the pod's claim, and ignores the `readOnly` of the PersistentVolume. Source:
     Kubernetes v1.36.3, pkg/volume/csi/csi_util.go and pkg/volume/nfs/nfs.go; read 2026-11-29.
     """
     return ("ro",) if one.read_only else ()
@@ -122,7 +122,7 @@ class VolumePlan:
     name: str
     namespace: str
     source: str
-    """The mounted storage as text for people, such as s3://acme-datasets/imagenet/."""
+    """The mounted storage in readable form, such as s3://acme-datasets/imagenet/."""
     driver: str
     """Name of the CSI driver, or `NFS` if the kubelet mounts the volume."""
     handle: str
@@ -137,11 +137,11 @@ class VolumePlan:
     knows_read_only: bool = True
     """Whether the driver supports the access mode ReadOnlyMany."""
     renames: bool = True
-    """Whether files can be renamed. Libraries that write a temporary file first need this."""
+    """Whether files can be renamed. Libraries that first write to a temporary file need renames."""
     sidecar: VolumeSidecar | None = None
     """Sidecar that mounts the volume in the pod itself, or None if the node mounts it."""
     unable: tuple[str, ...] = ()
-    """Pools with nodes that are known to be unable to mount the volume."""
+    """Pools that are known to have nodes that cannot mount the volume."""
 
     @property
     def in_pod(self) -> bool:
@@ -150,7 +150,7 @@ class VolumePlan:
 
     @property
     def access_mode(self) -> str:
-        """Access mode of the volume and its claim. The mode does not prevent writes."""
+        """Access mode of the volume and its claim. The mode does not prevent pods from writing."""
         return "ReadOnlyMany" if self.read_only and self.knows_read_only else "ReadWriteMany"
 
     @property
@@ -172,8 +172,8 @@ class CloudStorage(Protocol):
 class StoragePlan:
     """The storage classes of an environment, and the volumes of its teams.
 
-    `team_stack_volumes` are the volumes of teams with a separate stack. That stack creates them, because it also
-    creates the team's namespaces. `retained` lists the resources that `destroy` does not delete.
+    `team_stack_volumes` are the volumes of teams with a separate stack. The team's stack creates them, because it
+    also creates the team's namespaces. `retained` lists the resources that `destroy` does not delete.
     """
 
     classes: tuple[StorageClassPlan, ...] = ()
@@ -182,9 +182,9 @@ class StoragePlan:
     cloud: CloudStorage | None = None
     retained: tuple[str, ...] = ()
     created: tuple[str, ...] = ()
-    """File systems that the program creates, as text with the immutable settings.
+    """File systems that the program creates, each identified by a string of its immutable settings.
 
-    If the text changes, it describes another file system.
+    A different string means a different file system.
     """
     settings: tuple[ClusterSetting, ...] = ()
     """Further settings of the file systems. A preview compares them with the last deployment."""

@@ -1,4 +1,4 @@
-"""Complete a suggested pool with the fields that its cloud needs, so that the pool passes the cloud's checks.
+"""Add the fields that a cloud needs to a suggested pool, so that the pool passes the cloud's checks.
 
 On EKS, a pool of several nodes with EFA must be in one zone (`eks/placement.py`). On GKE, a pool with a fixed
 number of nodes must name its zones (`gke/capacity.py`). The letters of EC2 zones differ by account, so the
@@ -54,7 +54,8 @@ _RULES: Final[Mapping[VendorName, _Rules]] = {
 
 
 def with_working_fabric(machine: MachineType, catalog: Catalog) -> MachineType:
-    """Return the machine type, but without RDMA interfaces if no supported Kubernetes version can use them.
+    """Return the machine type. If no supported Kubernetes version can use its RDMA interfaces, return it without
+    them.
 
     Source: `fabric_broken_from` of its family in the catalogue.
     """

@@ -1,9 +1,9 @@
-"""Facts about the vendors of machine types, such as reserved memory, the unit of the quota and the reference
-region.
+"""Facts about the vendors of machine types, such as the memory that the kubelet reserves, the unit of GPU quotas
+and the reference region.
 
 On EKS, the kubelet reserves 255 MiB, and 11 MiB for each pod that `eks_max_pods` returns, whatever `maxPods` is.
 For on-premises machines the same formula is used with 110 pods. On GKE, the kubelet reserves 25 % of the first 4
-GiB, 20 % of the next 4, 10 % of the next 8, 6 % of the next 112, and 2 % of the rest. Sources:
+GiB, 20 % of the next 4, 10 % of the next 8, 6 % of the next 112, and 2 % of the remaining memory. Sources:
 awslabs/amazon-eks-ami, nodeadm/internal/kubelet (withDefaultReservedResources, CalcMaxPods), 2026-07-23, read
 2026-11-23; Google Cloud, "Plan GKE Standard node sizes".
 """
@@ -20,13 +20,13 @@ DEFAULT_MAX_PODS: Final = 110
 """The kubelet's default `maxPods`."""
 
 EFA_HUGE_PAGES_MIB: Final = 5128 * 2
-"""Memory of nodes with EFA that is available only as huge pages.
+"""Memory in MiB that is reserved as huge pages on nodes with EFA.
 
 The EFA installer reserves 5128 pages of 2 MiB.
 """
 
 _MANY_VCPUS: Final = 30
-_MOST_PODS: Final = 250  # for machines with at least 30 vCPUs; others have 110
+_MOST_PODS: Final = 250  # for machines with at least 30 vCPUs; smaller machines have 110
 _GIB: Final = 1024
 _GKE_BANDS: Final = ((4 * _GIB, 0.25), (4 * _GIB, 0.20), (8 * _GIB, 0.10), (112 * _GIB, 0.06))
 
@@ -35,12 +35,12 @@ _GKE_BANDS: Final = ((4 * _GIB, 0.25), (4 * _GIB, 0.20), (8 * _GIB, 0.10), (112 
 class Vendor:
     """A vendor of machine types: AWS, Google Cloud, or none for on-premises machines.
 
-    `name` is the `vendor` of a machine type in the catalogue, and `title` the heading of its machine types in the
-    documentation. `reserved_memory_mib` returns the memory that the kubelet reserves on a machine type, in MiB.
+    `name` is the `vendor` of a machine type in the catalogue, and `title` is the heading of its machine types in
+    the documentation. `reserved_memory_mib` returns the memory in MiB that the kubelet reserves on a machine type.
     `quota_unit` is the unit of GPU quotas. `reference_region` is the region whose list prices are shown for a
     cluster outside of any cloud region, or None if the vendor publishes no prices. `layouts_by_gpu` is true if the
     GPUs of a node may have different MIG layouts. `kubelet_pods` returns the maximum number of pods on a machine
-    type. `rdma_huge_pages_mib` is the memory of a node that RDMA needs as huge pages, in MiB.
+    type. `rdma_huge_pages_mib` is the memory in MiB that a node must reserve as huge pages for RDMA.
     """
 
     name: VendorName
@@ -59,7 +59,7 @@ class Vendor:
 
 
 def by_bands(amount: float, bands: tuple[tuple[int, float], ...], rest: float) -> float:
-    """Return a weighted sum over the bands of `amount`, from the bottom up.
+    """Return a weighted sum over the bands of `amount`, from the lowest band up.
 
     `bands` contains the width and the weight of each band. `rest` is the weight of the amount above all bands.
     """
@@ -85,7 +85,7 @@ def eks_max_pods(machine: MachineType) -> int:
 def eks_kubelet_pods(machine: MachineType) -> int:
     """Return the maximum number of pods that the kubelet of an EKS node runs.
 
-    Nodes of Karpenter have no such cap, but the plan treats them like managed nodes.
+    Karpenter's nodes have no such maximum, but the plan treats them like managed nodes.
     """
     return min(eks_max_pods(machine), eks_pod_cap(machine.vcpu))
 

@@ -60,7 +60,7 @@ class CapacityWindow:
 class SizedGroup:
     """A node group in the cloud.
 
-    `scheduled` is the capacity whose start triggers the schedule that sets the group's size.
+    `scheduled` is the reserved capacity for which a schedule sets the group's size when the capacity starts.
     """
 
     name: str
@@ -68,9 +68,10 @@ class SizedGroup:
 
 
 def closed_text(windows: Iterable[CapacityWindow], now: datetime) -> str:
-    """Return why a pool with these windows can have no nodes at `now`, or an empty string if it can have nodes.
+    """Return why a pool with this reserved capacity can have no nodes at `now`, or an empty string if it can have
+    nodes.
 
-    A pool without windows can always have nodes.
+    A pool without reserved capacity can always have nodes.
     """
     found = tuple(windows)
     if not found or any(window.is_open(now) for window in found):

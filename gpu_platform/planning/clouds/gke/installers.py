@@ -24,7 +24,8 @@ from gpu_platform.planning.system_priorities import NODE_CRITICAL
 
 NAMESPACE = "kube-system"
 ACCELERATOR_LABEL = "cloud.google.com/gke-accelerator"
-# GPUs that need a newer driver branch use the latest driver of the node image, not its default.
+# GPUs that need a newer driver branch use the latest driver for the node image, instead of the image's default
+# driver.
 OLDEST_DEFAULT_BRANCH = 535
 
 PAUSE_IMAGE = "pause"
@@ -33,13 +34,13 @@ INJECTOR_IMAGE = "gke-device-injector"
 TCPX_IMAGE = "gke-tcpx-installer"
 TCPXO_IMAGE = "gke-tcpxo-installer"
 GIB_IMAGES: Mapping[str, str] = {"amd64": "gke-gib-installer", "arm64": "gke-gib-installer-arm64"}
-HOST_TOOLS_IMAGE = "node-agent-python"  # a Debian image, used only for its nsenter
+HOST_TOOLS_IMAGE = "node-agent-python"  # a Debian image that is used only for nsenter
 
 _Pool = tuple[PoolPlan, GkePoolPlan]
 
 
 def plan_installers(pools: Sequence[_Pool], catalog: Catalog) -> tuple[DaemonSetPlan, ...]:
-    """Return the DaemonSets that the pools need. Each one selects only the nodes of the pools that need it."""
+    """Return the DaemonSets that the pools need. Each one selects only the nodes of pools that need it."""
     prepared = [
         *_driver_installers(pools, catalog),
         *_fabric_installer("tcpx", "gpudirect-tcpx-installer", pools, catalog, [_tcpx(catalog)]),
@@ -74,7 +75,7 @@ def _driver_installers(pools: Sequence[_Pool], catalog: Catalog) -> Iterable[Dae
         )
 
 
-_DRIVER_MOUNTS: Mapping[str, tuple[str, str]] = {  # by volume: path on the host, path in the container
+_DRIVER_MOUNTS: Mapping[str, tuple[str, str]] = {  # by volume name: path on the host, path in the container
     "dev": ("/dev", "/dev"),
     "nvidia": (NVIDIA_DIR, "/usr/local/nvidia"),
     "vulkan": (f"{NVIDIA_DIR}/vulkan/icd.d", "/etc/vulkan/icd.d"),
@@ -272,7 +273,8 @@ def _node_pod(pools: Sequence[_Pool], volumes: Mapping[str, str]) -> dict[str, A
     return {
         "priorityClassName": NODE_CRITICAL,
         "automountServiceAccountToken": False,
-        # As in Google's manifests: the pods prepare nodes that are not Ready and have no pod network yet.
+        # The same as in Google's manifests, because the pods prepare nodes that are not Ready and have no pod
+        # network yet.
         "hostNetwork": True,
         "hostPID": True,
         "affinity": {

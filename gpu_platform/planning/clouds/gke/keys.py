@@ -31,10 +31,11 @@ Unknown multi-regions are accepted.
 
 
 def check_key(key: str | None, cluster: GkeCluster, problems: Problems, *, regional: bool = False) -> None:
-    """Record a problem for a key that the cluster cannot use. `problems` points to the field with the key.
+    """Record a problem for a key that the cluster cannot use. `problems` points to the field that contains the
+    key.
 
     Disks also accept keys in `global` and in multi-regions that contain their region. `regional` is true for
-    resources that accept only keys in their region.
+    resources that accept only keys in their own region.
     """
     if key is None:
         return

@@ -33,7 +33,7 @@ _SERVICE_ACCOUNT: Final = ".gserviceaccount.com"
 
 
 def check_members(members: Sequence[str], problems: Problems) -> None:
-    """Record a problem for members whose name is not a Google Cloud identity. `problems` points to the team's
+    """Record a problem for members whose names are not Google Cloud identities. `problems` points to the team's
     `members`.
     """
     for index, member in enumerate(members):
@@ -51,7 +51,8 @@ def check_members(members: Sequence[str], problems: Problems) -> None:
 
 
 def login_commands(cluster: GkeCluster) -> tuple[str, ...]:
-    """Return the command that writes a kubeconfig, or one for each of the two addresses of a created cluster.
+    """Return the command that writes a kubeconfig. For a cluster that the program creates with two addresses,
+    return one command for each address.
 
     gcloud uses the public address if there is one (gcloud reference, get-credentials, --internal-ip; read
     2026-11-29).
@@ -93,7 +94,7 @@ def _iam_member(kind: str, name: str) -> str | None:
 def manages_iam(cluster: GkeCluster) -> bool:
     """Return whether the program grants roles in the project.
 
-    It does so only for a cluster and a node service account that it creates itself.
+    The program does so only if it creates both the cluster and the node service account itself.
     """
     return cluster.create is not None and cluster.node_service_account is None
 
@@ -105,7 +106,7 @@ def google_groups(members: Iterable[str]) -> tuple[str, ...]:
 
 
 def no_groups(groups: Sequence[str]) -> str:
-    """Return the warning that the members of these Google groups cannot log in."""
+    """Return a warning that the members of these Google groups cannot log in."""
     return f"members of {', '.join(groups)} cannot log in"
 
 
@@ -147,7 +148,7 @@ def login_notes(
 
 
 def granted_decision(cluster: GkeCluster, members: Sequence[str]) -> Decision:
-    """Return the decision about the members who are granted the login role."""
+    """Return a decision about the members who are granted the login role."""
     return Decision(
         subject=f"cluster {cluster.name}",
         what="logins",

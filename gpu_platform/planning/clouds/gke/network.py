@@ -14,7 +14,7 @@ from gpu_platform.stack.cluster import GkeCluster
 from gpu_platform.stack.pool import Pool
 
 DRA_NETWORKING_LABEL = "cloud.google.com/gke-networking-dra-driver"
-"""Node label that selects nodes for GKE's DRA driver for networks, in pools with a network profile."""
+"""Node label by which GKE's DRA driver for networks selects nodes, in pools with a network profile."""
 PROFILE_FEATURE = "accelerator-network-profile"
 
 

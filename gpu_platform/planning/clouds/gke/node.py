@@ -27,7 +27,8 @@ NO_DEVICE_PLUGIN_LABEL = "gke-no-default-nvidia-gpu-device-plugin"
 QUEUED_KEY = "cloud.google.com/gke-queued"
 """Key of a taint that GKE sets itself, and of a label that GKE does not set (cluster-toolkit)."""
 LOCAL_SSD_GB = 375
-"""Size in GB of a local SSD for most machine types. The catalogue contains the other sizes."""
+"""Size in GB of a local SSD on most machine types. The catalogue contains the sizes for the other machine types.
+"""
 # Defaults and limit for container logs. Source: GKE API reference, NodeKubeletConfig, containerLogMaxSize; read
 # 2026-11-29.
 _LOG_SIZE_MIB = 10
@@ -58,9 +59,9 @@ def local_ssd_count(machine: MachineType) -> int:
 def secure_boot(pool: Pool, machine: MachineType) -> bool:
     """Return whether nodes load only signed kernel modules. Nodes without GPUs need no unsigned modules.
 
-    Google signs the drivers that GKE and the installer install on Container-Optimized OS; cluster-toolkit keeps
-    secure boot on for every GPU pool. On Ubuntu the driver's modules are built on the node and are unsigned
-    (NVIDIA/gpu-operator#1726).
+    Google signs the drivers that GKE and the installer install on Container-Optimized OS. Therefore,
+    cluster-toolkit keeps secure boot on for every GPU pool. On Ubuntu the driver's modules are built on the node
+    and are unsigned (NVIDIA/gpu-operator#1726).
     """
     return pool.image.family != "ubuntu" or not machine.has_gpus
 
@@ -152,7 +153,7 @@ def check_node(pool: Pool, machine: MachineType, catalog: Catalog, problems: Pro
 def _check_logs(pool: Pool, machine: MachineType, here: Problems) -> None:
     """Record a problem for container logs that may exceed GKE's limit, which is a fraction of the node's storage.
 
-    Local SSDs count together with the boot disk, because GKE does not document which storage it counts.
+    The local SSDs and the boot disk are added together, because GKE does not document which storage it counts.
     """
     limits = pool.bootstrap.kubelet if pool.bootstrap is not None else None
     if limits is None:

@@ -1,8 +1,8 @@
-"""Check and plan the GKE versions of nodes, such as minimum versions, broken versions, and versions that pools
-declare.
+"""Check and plan the GKE versions of nodes: minimum versions, broken versions, and versions that pools declare.
 
-Nodes are created with the cluster's version unless the pool declares another one. They may be at most two minor
-versions older than the control plane, and never newer. Source: GKE docs, Versioning and support; read 2026-11-23.
+Nodes are created with the cluster's version unless the pool declares another version. They may be at most two
+minor versions older than the control plane, and never newer. Source: GKE docs, Versioning and support; read
+2026-11-23.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FLEX_START: Final = "flex-start"
 FLEX_START_QUEUED: Final = "flex-start-queued"
 TOPOLOGY_MANAGER: Final = "topology-manager"
 OLDEST_NODES: Final = 2
-"""Maximum difference in minor versions between the control plane and older nodes."""
+"""Maximum number of minor versions by which nodes may be older than the control plane."""
 _RELEASE: Final = re.compile(r"1\.\d+\.\d+-gke\.\d+")
 
 
@@ -68,8 +68,8 @@ def check_versions(
 ) -> None:
     """Record a problem for pools that need a newer minor version than the declared one.
 
-    The patch is checked at deployment. The network of a pool is checked together with the pool. `problems` points
-    to the cluster's `kubernetes`.
+    The patch version is checked at deployment. The pool's network is checked together with the pool. `problems`
+    points to the cluster's `kubernetes`.
     """
     if cluster.kubernetes is None:
         return
@@ -167,7 +167,7 @@ def _fix(pool: Pool, broken: str) -> str:
 
 
 def broken_problem(pools: Sequence[str], version: str, broken: str, problems: Problems) -> None:
-    """Record a problem for pools without a declared version that cannot use their GPU NICs on a cluster of
+    """Record a problem for pools that declare no version, if they cannot use their GPU NICs on a cluster of
     `version`.
     """
     problems.add(

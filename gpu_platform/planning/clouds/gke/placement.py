@@ -1,4 +1,4 @@
-"""Plan the placement of a GKE pool (compact or in one NVLink domain) and the upgrades of its nodes.
+"""Plan the placement of a GKE pool (compact, or in one NVLink domain) and the upgrades of its nodes.
 
 Sources: GKE docs on compact placement and node upgrade strategies; Compute Engine docs on compact placement and
 workload policies; preconditions of cluster-toolkit 1.95 (gke-node-pool); read 2026-11-21.
@@ -82,7 +82,7 @@ def _why_not(pool: Pool, machine: MachineType, cluster: GkeCluster, family: GcpF
 
 
 def is_compact(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog) -> bool:
-    """Return whether a pool has compact placement. The pool need not be checked yet."""
+    """Return whether a pool has compact placement. The pool may be unchecked."""
     return plan_placement(pool, machine, cluster, catalog).compact is not None
 
 
@@ -133,7 +133,7 @@ def check_placement(
 def _check_size(pool: Pool, choice: PlacementChoice, family: GcpFamily, problems: Problems) -> None:
     """Record a problem if a pool has more nodes than the program's placement policy can place.
 
-    A policy of the owner may place more nodes.
+    A placement policy of the cluster's owner may place more nodes.
     """
     most = family.compact_max_nodes
     created = choice.compact is not None and choice.compact.create
@@ -176,9 +176,9 @@ def plan_upgrade(pool: Pool, compact: bool) -> UpgradeSettings | None:
     """Return the upgrade settings of a pool. By default, GKE adds no surge nodes to reserved or compactly placed
     pools.
 
-    Return None for flex-start. GKE always uses its short-lived upgrades for flex-start. Nodes run until the end of
-    their lifetime, and only new nodes have the new configuration. This strategy has no settings (GKE docs, Node
-    upgrade strategies, 2026-04-13; crossplane-contrib/provider-upjet-gcp#1028; read 2026-11-29).
+    Return None for flex-start, because GKE always uses short-lived upgrades for flex-start. Nodes run until the
+    end of their lifetime, and only new nodes have the new configuration. This strategy has no settings (GKE docs,
+    Node upgrade strategies, 2026-04-13; crossplane-contrib/provider-upjet-gcp#1028; read 2026-11-29).
     """
     if pool.capacity.type == "flex-start":
         return None
@@ -210,7 +210,9 @@ def _check_short_lived(pool: Pool, here: Problems) -> None:
 
 
 def most_nodes(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog) -> int:
-    """Return how many nodes a pool may have while it is rolled. The pool need not be checked yet."""
+    """Return the maximum number of nodes of a pool, including nodes that are added during a roll. The pool may be
+    unchecked.
+    """
     most = pool.count.maximum
     upgrade = plan_upgrade(pool, is_compact(pool, machine, cluster, catalog))
     return most + (upgrade.surge(most) if upgrade is not None else 0)
@@ -219,7 +221,7 @@ def most_nodes(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: C
 def check_upgrade(
     pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record problems with upgrade settings that GKE refuses, or that need more nodes than the capacity has."""
+    """Record problems with upgrade settings that GKE refuses, or that need more nodes than the capacity allows."""
     here = problems.at("upgrade")
     compact = is_compact(pool, machine, cluster, catalog)
     settings = plan_upgrade(pool, compact)

@@ -21,7 +21,8 @@ SYSTEM_SURGE: Final = 1
 """Number of nodes that GKE adds while it rolls the system nodes. One is enough, because controllers have few
 replicas.
 """
-# GKE replaces nodes one by one and waits up to an hour for each node's pods. The provider's default is 30 minutes.
+# GKE replaces nodes one by one, and waits up to an hour for the pods of each node.
+# The provider's default is 30 minutes.
 NODE_POOL_TIMEOUTS: Final = Timeouts(create=60 * 60, update=24 * 60 * 60, delete=60 * 60)
 
 # MTU of the networks between GPUs: GKE docs, Maximize GPU network bandwidth; read 2026-11-21.
@@ -117,7 +118,7 @@ class GkeKubelet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GkeTaint:
-    """A taint with the effect as named in the GKE API, such as NO_SCHEDULE."""
+    """A taint with its effect as named in the GKE API, such as NO_SCHEDULE."""
 
     key: str
     value: str
@@ -135,7 +136,7 @@ class DaemonSetPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GkePoolPlan:
-    """The plan of a GKE node pool."""
+    """The plan for a GKE node pool."""
 
     kind: Literal["gke"] = "gke"
     node_pool: str
@@ -149,7 +150,7 @@ class GkePoolPlan:
     """GPUs of a node, or None if the machine type has no GPUs."""
     image_type: str
     version: str | None
-    """GKE version of the nodes. If None, new nodes have the version that the cluster has at the time."""
+    """GKE version of the nodes. If None, new nodes have the version that the cluster has when they are created."""
     upgrades_excluded: bool
     """Whether GKE keeps the nodes' version until support for this version ends."""
     spot: bool
@@ -195,10 +196,10 @@ class GkePoolPlan:
     nodes_per_location: int | None
     """Number of nodes in each location. If an autoscaler changes the number, this is only the initial number.
 
-    None for flex-start.
+    It is None for flex-start.
     """
     min_nodes: int
-    """Minimum number of nodes over all locations. `max_nodes` also counts all locations."""
+    """Minimum number of nodes over all locations. `max_nodes` is also the total over all locations."""
     max_nodes: int
     location_policy: Literal["ANY", "BALANCED"]
     auto_repair: bool
@@ -217,10 +218,10 @@ class GkePoolPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuNetwork:
-    """One subnet for one GPU NIC, and the Kubernetes objects that let pods join it.
+    """One subnet for one GPU NIC, and the Kubernetes objects through which pods join the subnet.
 
-    With GPUDirect-TCPX and -TCPXO each subnet needs its own VPC. RDMA subnets share a VPC with a zone's network
-    profile.
+    With GPUDirect-TCPX and -TCPXO each subnet needs its own VPC. RDMA subnets share a VPC that has a zone's
+    network profile.
     """
 
     vpc: str
@@ -237,7 +238,7 @@ class GpuNetwork:
 class MaintenanceExclusion:
     """A period without upgrades of the given scope.
 
-    If `end` is None, it lasts until support for the version ends.
+    If `end` is None, the period lasts until support for the version ends.
     """
 
     name: str
@@ -250,7 +251,7 @@ class MaintenanceExclusion:
 class ComputeClassPlan:
     """A ComputeClass (cloud.google.com/v1).
 
-    `pools` are the pool names in the order of preference. `spec` does not contain the priorities.
+    `pools` contains the pool names in order of preference. `spec` does not contain the priorities.
     """
 
     name: str
@@ -272,7 +273,7 @@ class ExistingVpcPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateGkePlan:
-    """The settings of a new cluster. With `existing_vpc`, the fields for the VPC have no effect."""
+    """The settings of a new cluster. If `existing_vpc` is set, the fields for a new VPC have no effect."""
 
     existing_vpc: ExistingVpcPlan | None
     network: str
@@ -290,7 +291,9 @@ class CreateGkePlan:
     private_apis: bool
     """Whether the created VPC resolves Google API names to private.googleapis.com."""
     authenticator_groups: str | None
-    """E-mail address of the security group whose member groups can be used in RBAC."""
+    """E-mail address of the security group for Google Groups for RBAC. RBAC recognises only the groups that are
+    its members.
+    """
     public_endpoint: bool
     """Whether the API server has a public address. It has one only if `api_access` contains a public network."""
     release_channel: str
@@ -350,7 +353,7 @@ class CreateGkePlan:
 
     @property
     def most_system_nodes(self) -> int:
-        """The maximum number of system nodes, including rolls."""
+        """The maximum number of system nodes, including the nodes that are added during rolls."""
         return self.system_nodes[1] + SYSTEM_SURGE
 
 
@@ -371,7 +374,7 @@ class GkeClusterPlan:
     kubernetes: str | None
     create: CreateGkePlan | None
     multi_networking: bool
-    """Whether a pool of a created cluster may join additional networks.
+    """Whether pools of a new cluster may join additional networks.
 
     The cluster keeps the setting once it is enabled.
     """
@@ -403,7 +406,7 @@ class GkeClusterPlan:
     installers: tuple[DaemonSetPlan, ...]
     """The GPUDirect installers, and the driver installer for pools with the operator's device plugin."""
     minimum_version: str | None
-    """The minimum GKE version that supports all pools, including the patch."""
+    """The minimum GKE version, including the patch, that supports all pools."""
     node_versions: Mapping[str, str]
     """GKE version of the nodes, by pool. Only pools that declare a version are included."""
     broken_from: Mapping[str, str]

@@ -72,7 +72,7 @@ def plan_gke_pool(
     requirements: NodeRequirements,
     catalog: Catalog,
 ) -> Decided[CloudPool]:
-    """Return the plan of a valid pool."""
+    """Return the plan for a valid pool."""
     flex = pool.capacity if isinstance(pool.capacity, FlexStart) else None
     placement = plan_placement(pool, machine, cluster, catalog)
     nodes = sizes(pool, cluster)
@@ -126,9 +126,10 @@ def plan_gke_pool(
         max_nodes=nodes.max,
         location_policy=location_policy(pool),
         auto_repair=flex is None if pool.repair is None else pool.repair,
-        # Clusters on a release channel require auto-upgrade. The cluster's maintenance window determines the time.
+        # Clusters on a release channel require auto-upgrade.
+        # The cluster's maintenance window determines when GKE upgrades nodes.
         auto_upgrade=True,
-        # Capacity that is reserved or compactly placed does not suffice for the old pool and its successor
+        # Capacity that is reserved or compactly placed does not suffice for the old pool and its replacement
         # together.
         delete_before_replace=reserved or placement.compact is not None,
         protect=cluster.is_protected or pool.protect,
@@ -174,7 +175,7 @@ def _placed(compact: CompactPlacement | None) -> str:
 def _reasons(
     pool: Pool, machine: MachineType, plan: GkePoolPlan, placement: PlacementChoice, nodes: Sizes
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield each choice for the pool with its reason, as text."""
+    """Yield each choice for the pool, with its name, value and reason, as text."""
     compact = placement.compact
     if plan.upgrades_excluded:
         yield (

@@ -9,7 +9,7 @@ from gpu_platform.planning.clouds.examples import api_access_examples
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
 from gpu_platform.planning.clouds.section import CloudCluster, CloudPrerequisites, CloudQuota, Example
 
-# The project in the shipped stack files and in Google's examples.
+# The project ID in the shipped stack files and in Google's examples.
 _EXAMPLE_PROJECT: Final = "my-project"
 # Balanced and SSD disks share a quota (Compute Engine docs, Allocation quotas, read 2026-11-23).
 _DISK_QUOTAS: Final = {
@@ -102,7 +102,7 @@ def _key_rights(keys: Iterable[tuple[str, str]]) -> Iterator[str]:
 def _quotas(cluster: GkeClusterPlan) -> Iterator[CloudQuota]:
     """Yield the quotas for networks, disks and vCPUs.
 
-    The name of the GPU nodes' vCPU quota depends on their family.
+    The name of the vCPU quota for GPU nodes depends on their machine family.
     """
     create = cluster.create
     own = create is not None and create.existing_vpc is None

@@ -1,4 +1,5 @@
-"""Properties of GKE node pools whose change replaces the pool or its nodes, with the names of the GKE API.
+"""Properties of GKE node pools, with the names of the GKE API. A change to one of them replaces the pool or its
+nodes.
 
 The effects of a change are documented in catalog/facts/pool_changes.yaml.
 """

@@ -2,9 +2,10 @@
 
 Sources: AI Hypercomputer docs, "Schedule GKE workloads with Topology Aware Scheduling" and "Run NCCL on custom GKE
 clusters that use A3 Mega or A3 High"; GKE docs, "Run a large-scale workload with flex-start with queued
-provisioning"; read 2026-11-23. Sources for the node label of a request, and for the detail of the request that
-contains its value: GoogleCloudPlatform/cluster-autoscaler, ProvisioningRequestLabelKey, and the queues of xpk;
-read 2026-11-26. GKE admits only one PodSet in a ProvisioningRequest (ray-project/ray#57839); read 2026-11-29.
+provisioning"; read 2026-11-23. Sources for the node label of a ProvisioningRequest, and for the detail of the
+request that contains the label's value: GoogleCloudPlatform/cluster-autoscaler, ProvisioningRequestLabelKey, and
+the queues of xpk; read 2026-11-26. GKE admits only one PodSet in a ProvisioningRequest (ray-project/ray#57839);
+read 2026-11-29.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ llm-d/llm-d#1738, and SkyPilot's guide for Kueue, which excludes these resources
 PROVISIONING_CLASS: Final = "queued-provisioning.gke.io"
 _REQUEST_LABEL: Final = "autoscaling.gke.io/provisioning-request"
 _REQUEST_DETAIL: Final = "ResizeRequestName"  # detail of the ProvisioningRequest that contains the label's value
-# gce-topology-host is left out: Compute Engine defines it as a single machine, which is one node (2026-11-28).
+# gce-topology-host is left out, because Compute Engine defines it as a single machine, which is one node
+# (2026-11-28).
 _LEVELS: Final = tuple(f"cloud.google.com/gce-topology-{level}" for level in ("block", "subblock"))
 _FAMILIES: Final = ("a3-highgpu-8g", "a3-megagpu-", "a3-ultragpu-", "a4-", "a4x-")
 
@@ -42,7 +44,7 @@ def topology_levels(pool: PoolPlan) -> tuple[str, ...]:
 
 
 def provisioning(pool: PoolPlan) -> Provisioning | None:
-    """Return how to request the nodes of a pool with queued provisioning, or None for other pools."""
+    """Return how to request nodes for a pool with queued provisioning, or None for other pools."""
     if not pool.capacity.get("queued"):
         return None
     declared = pool.capacity.get("max_run_duration")

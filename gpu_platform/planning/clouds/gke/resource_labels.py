@@ -16,7 +16,7 @@ _OF_GOOGLE: Final = "goog"
 
 
 def check_resource_labels(labels: Mapping[str, str], problems: Problems) -> None:
-    """Record problems with invalid labels of Google Cloud resources, and with labels that Google or the program
+    """Record problems with invalid labels for Google Cloud resources, and with labels that Google or the program
     sets itself.
     """
     for key, value in labels.items():

@@ -1,4 +1,4 @@
-"""Decide who installs the driver, toolkit and device plugin on GKE nodes: GKE, the platform, or the GPU Operator.
+"""Decide who installs the driver, toolkit and device plugin on GKE nodes: GKE, the program, or the GPU Operator.
 
 Sources: NVIDIA GPU Operator docs (Google GKE) and its v26.7.0 source; read 2026-11-21.
 """
@@ -24,7 +24,7 @@ def node_image(pool: Pool, catalog: Catalog) -> NodeImage | None:
 
 
 def gke_software(pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftware:
-    """Return the owner of each component: GKE or the operator, and on COS the platform's driver installer."""
+    """Return who installs each component: GKE or the operator, and on COS the program's driver installer."""
     image = node_image(pool, catalog)
     if image is None:
         return declared_software(operator)
@@ -39,7 +39,7 @@ def gke_software(pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftwa
 
 
 def explain_software(pool: Pool, software: NodeSoftware) -> str:
-    """Return why GKE, the operator or the platform's installer provides the components, as text."""
+    """Return why GKE, the operator or the program's installer provides the components, as text."""
     family = pool.image.family or DEFAULT_FAMILY
     match software.device_plugin, software.driver:
         case "cloud", _:
@@ -67,7 +67,8 @@ def check_driver_dir(pools: Sequence[tuple[int, Pool]], catalog: Catalog, proble
     """Record a problem for pools with different driver directories, because the operator has one setting for the
     whole cluster.
 
-    Each entry of `pools` is an index in the stack file and the pool. `problems` points to the root of the file.
+    Each entry of `pools` is a pair: the pool's index in the stack file, and the pool. `problems` points to the
+    root of the file.
     """
     of_operator = [
         (index, pool, image.family == "ubuntu")

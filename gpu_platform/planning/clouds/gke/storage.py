@@ -85,15 +85,17 @@ _WITH_KEYS: Final = ("zonal", "enterprise")
 class GkeStorage:
     """Drivers and network access that the storage classes of a GKE cluster need.
 
-    `in_network` are the classes whose parameter `network` is looked up, because it is the network of an existing
-    cluster. `private_access` is the name of the peering range for Managed Lustre in a created network. `grants`
-    are the teams' roles on buckets.
+    `in_network` names the storage classes whose parameter `network` is looked up, because it is the network of an
+    existing cluster. `private_access` is the name of the peering range for Managed Lustre in a VPC that the
+    program creates. `grants` are the teams' roles on buckets.
     """
 
     kind: Literal["gke"] = "gke"
     in_network: tuple[str, ...]
     filestore: tuple[str, ...] = ()
-    """The Filestore classes in `in_network`. Their connection also depends on the project of the network."""
+    """The storage classes for Filestore in `in_network`. Their connection also depends on the project of the
+    network.
+    """
     private_access: str | None
     grants: tuple[BucketGrant, ...] = ()
 
@@ -141,7 +143,8 @@ def _check_disk(
 ) -> None:
     """Record problems with a disk type that no pool can attach, and with IOPS that the disk type does not support.
 
-    `unset` is the default disk type of a class that names none. It is None if the pools can attach the default.
+    `unset` is the default disk type of a storage class that names none. It is None if the pools can attach the
+    default.
     """
     if one.iops is not None and one.disk != HYPERDISK:
         here.at("iops").add(
@@ -189,8 +192,8 @@ def _check_lustre_nodes(
     here: Problems,
     otherwise: str,
 ) -> None:
-    """Record problems with clusters and nodes that cannot run the Managed Lustre driver. `otherwise` is an
-    alternative fix.
+    """Record problems with clusters and nodes that cannot run the Managed Lustre driver. `otherwise` is a fix that
+    avoids the driver.
     """
     feature = catalog.gke_features[LUSTRE_FEATURE]
     if not _has(LUSTRE_FEATURE, cluster, catalog):
@@ -235,9 +238,7 @@ def _has(feature: str, cluster: GkeCluster, catalog: Catalog) -> bool:
 
 
 def _disks(machine: MachineType, catalog: Catalog) -> tuple[str, ...]:
-    """Return the disk types that a machine type is known to attach. These are the types that its boot disk can
-    have.
-    """
+    """Return the disk types that a machine type is known to attach, which are those of its boot disk."""
     return catalog.gcp_family(machine).boot_disk_types
 
 
@@ -295,7 +296,9 @@ def mount_problem(
 def own_classes(
     cluster: GkeCluster, storage: Mapping[str, StorageClass], pools: Sequence[PoolPlan], catalog: Catalog
 ) -> Mapping[str, DiskStorage]:
-    """Return GKE's disk classes, and on a created cluster a class for nodes that attach only Hyperdisk."""
+    """Return GKE's storage classes for disks. If the program creates the cluster, also return a storage class for
+    nodes that can attach only Hyperdisk.
+    """
     defaults = any(isinstance(one, DiskStorage) and one.default for one in storage.values())
     found = {
         name: DiskStorage(type="disk", disk=disk, default=name == DEFAULT_CLASS and not defaults)
@@ -404,7 +407,7 @@ def _created_network(cluster: GkeCluster) -> str | None:
 
 
 def _network(cluster: GkeCluster) -> str | None:
-    """Return the network of a new cluster as a name, or as a path if it already exists.
+    """Return the network of a new cluster as a name, or as a path if the network already exists.
 
     The result is None for an existing cluster, whose network is looked up.
     """
@@ -423,9 +426,10 @@ def _has_hyperdisk(storage: Mapping[str, StorageClass], all_hyperdisk: bool) -> 
 
 
 def _disk(one: DiskStorage, all_hyperdisk: bool) -> str:
-    """Return the disk type of a class. If no type is declared, it depends on whether all nodes attach Hyperdisk.
+    """Return the disk type of a storage class. If the class declares no type, it depends on whether all nodes
+    attach Hyperdisk.
 
-    The system nodes of a created cluster cannot attach Hyperdisk.
+    The system nodes of a new cluster cannot attach Hyperdisk.
     """
     return one.disk or (HYPERDISK if all_hyperdisk else _PERSISTENT_DISK)
 
@@ -477,9 +481,10 @@ def _class(
                 shared=True,
                 parameters={"perUnitStorageThroughput": str(one.throughput), **in_network},
                 reclaim_policy=reclaim,
-                # Until a claim is bound, the scheduler considers only nodes in the zones of a class with the mode
-                # WaitForFirstConsumer (kubernetes v1.36.3, volumebinding/binder.go, checkVolumeProvisions). The
-                # volume itself has no topology.
+                # Until a claim is bound, the scheduler considers only nodes in the zones of the storage class if
+                # its mode is WaitForFirstConsumer (kubernetes v1.36.3, volumebinding/binder.go,
+                # checkVolumeProvisions).
+                # The volume itself has no topology.
                 binding="Immediate" if declared else "WaitForFirstConsumer",
                 expandable=_has(_LUSTRE_EXPANSION, cluster, catalog),
                 zones=declared,
@@ -542,7 +547,7 @@ def _warning(
     all_hyperdisk: bool,
     system: MachineType | None,
 ) -> Iterator[Decision]:
-    """Yield a warning about nodes that cannot attach the disks of a class.
+    """Yield a warning about nodes that cannot attach the disks of a storage class.
 
     `system` is the system nodes' machine type.
     """

@@ -1,6 +1,6 @@
 """Choose the machine type of the system nodes of a new GKE cluster, which have no GPUs.
 
-GKE's autoscaler adds nodes for pending pods, up to `max`. It does not add nodes only because there are fewer than
+GKE's autoscaler adds nodes for pending pods, up to `max`. It does not add nodes just because there are fewer than
 `min`. Therefore, the autoscaler is not used for a fixed number of system nodes.
 """
 
@@ -67,7 +67,7 @@ def _is_possible(machine: MachineType) -> bool:
 
 
 def system_room(machine_type: str, catalog: Catalog) -> Room:
-    """Return the room for controllers on a system node."""
+    """Return the CPU and memory that a system node offers to controllers."""
     on_each = on_nodes((daemonsets.GKE, daemonsets.DISCOVERY), operands=False)
     return Room(*free_with(catalog.machine_types[machine_type], on_each))
 
@@ -83,7 +83,8 @@ def size_system_nodes(
 ) -> Decided[CreateGkePlan]:
     """Return a new cluster whose system nodes have room for the controllers. `problems` points to `create`.
 
-    `declared` is true if the stack file names the machine type. `others` is the room on the nodes of CPU pools.
+    `declared` is true if the stack file names the machine type. `others` is the free CPU and memory on the nodes
+    of CPU pools.
     """
     pods = (*controller_pods("gke", catalog), *controllers)
     most = create.system_nodes[1]

@@ -11,7 +11,7 @@ _VERSION = re.compile(r"1\.(\d+)(?:\.(\d+)(?:-gke\.(\d+))?)?")
 
 
 def order(version: str) -> tuple[int, int, int]:
-    """Return a sort key for a version. Missing parts count as 0. Raise ValueError if the format is invalid."""
+    """Return a sort key for a version. Missing numbers count as 0. Raise ValueError if the format is invalid."""
     match = _VERSION.match(version)
     if match is None:
         raise ValueError(version)

@@ -1,9 +1,9 @@
 """Convert the maintenance window in `changes` to the recurring maintenance window of a GKE cluster.
 
-GKE's window has no time zone, and the days of a recurrence are UTC days. The GKE window therefore covers the hours
-that are inside the declared window both in summer and in winter. GKE counts only windows of at least 4 contiguous
-hours. It requires 48 hours of such windows in any 92 days (32 days in older pages), so one window a week is
-enough.
+GKE's window has no time zone, and the days of a recurrence are UTC days. The GKE window therefore covers only the
+hours that are inside the declared window both in summer and in winter. GKE counts only windows of at least 4
+contiguous hours. It requires 48 hours of such windows in any 92 days (32 days in older pages), so one window a
+week is enough.
 
 Source: https://docs.cloud.google.com/kubernetes-engine/docs/how-to/maintenance-window, read 2026-11-22.
 """
@@ -71,7 +71,7 @@ def days_of(recurrence: str) -> tuple[str, ...]:
 
 
 def first_window(start: datetime, recurrence: str) -> datetime:
-    """Return the first start on a day of the recurrence, because GKE's first window must be on such a day."""
+    """Return the first start that is on a day of the recurrence, as GKE requires for the first window."""
     days = days_of(recurrence)
     later = (start + timedelta(days=day) for day in range(7))
     return next((one for one in later if BYDAY[one.astimezone(UTC).weekday()] in days), start)
@@ -84,7 +84,7 @@ def _shift(time_zone: str) -> timedelta:
 
 
 def _offsets(time_zone: str) -> Set[timedelta]:
-    """Return the UTC offsets that the time zone has during a year."""
+    """Return the UTC offsets that occur in the time zone during a year."""
     zone = ZoneInfo(time_zone)
     days = (_MONDAY + timedelta(days=day) for day in range(0, 364, 7))
     return {day.astimezone(zone).utcoffset() or timedelta(0) for day in days}

@@ -24,14 +24,14 @@ from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.stack.pool import Pool
 from gpu_platform.stack.sharing import Dra
 
-# This time is shorter than in a cloud, because simulated nodes start quickly and users wait for the removal of
-# nodes.
+# This time is shorter than in a cloud, because simulated nodes start quickly, and users wait for nodes to be
+# removed.
 EMPTY_SECONDS: Final = 30
 _NODE_CLASS: Final = {"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass"}
 
 
 def is_autoscaled(pool: Pool) -> bool:
-    """Return whether an autoscaler adds nodes to the nodes that the program creates for the pool."""
+    """Return whether an autoscaler adds nodes to the ones that the program creates for the pool."""
     return pool.count.maximum > pool.count.desired
 
 

@@ -74,7 +74,7 @@ def _names(pool: Pool) -> tuple[str, ...]:
 
 
 def _nodes(pool: Pool, named: tuple[str, ...] | None) -> NodesPlan:
-    """Return the plan of the nodes that the program creates. An autoscaler does not remove these nodes."""
+    """Return the plan for the nodes that the program creates. An autoscaler does not remove these nodes."""
     nodes = nodes_plan(pool, "created", named or _names(pool))
     added = is_autoscaled(pool)
     return replace(nodes, vary=added, min=nodes.desired if added else nodes.min)
@@ -92,14 +92,16 @@ def _check_kubernetes(cluster: SandboxCluster, catalog: Catalog, problems: Probl
 
 
 def _login_commands(name: str, members: Sequence[str]) -> tuple[str, ...]:
-    """Return the command that sets an administrator's kubeconfig, and an alias that acts as the first member."""
+    """Return the command that selects an administrator's kubeconfig, and an alias that runs kubectl as the first
+    member.
+    """
     elsewhere = f"# or as `gpu-platform sandbox status --name {name}` says"
     named = f"export KUBECONFIG={_STATE}/{name}/kubeconfig   {elsewhere}"
     as_member = [f"alias kubectl='kubectl {_acting_as(one)}'   # from now on as a member" for one in members[:1]]
     return (named, *as_member)
 
 
-# The program prints the default folder, so that the text is the same on every machine, whatever XDG_STATE_HOME is.
+# The program always prints the default folder, so that the text does not depend on the machine's XDG_STATE_HOME.
 _STATE: Final = "~/.local/state/gpu-platform/sandbox"
 
 
