@@ -24,9 +24,7 @@ class PodEnding:
 
 def reclaimed(platform: str, catalog: Catalog) -> PodEnding:
     """Return how pods on spot nodes are terminated when the cloud reclaims the nodes."""
-    return PodEnding(
-        why="the cloud takes spot nodes back", notice=catalog.drain_limits[platform, "reclaim"].seconds
-    )
+    return PodEnding(why="the cloud reclaims spot nodes", notice=catalog.drain_limits[platform, "reclaim"].seconds)
 
 
 def window_endings(windows: Iterable[CapacityWindow], why: str, notice: int | None) -> tuple[PodEnding, ...]:

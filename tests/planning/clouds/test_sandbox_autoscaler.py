@@ -115,7 +115,7 @@ def test_an_autoscaled_pool_may_have_more_replicas_than_nodes() -> None:
 
 def test_claims_and_mixed_sharing_are_refused_on_autoscaled_pools() -> None:
     whole = {key: value for key, value in SERVE.items() if key != "sharing"} | {"name": "whole"}
-    with pytest.raises(BadInput, match=r"pools\[1\].sharing: found a sharing of g4dn.xlarge"):
+    with pytest.raises(BadInput, match=r"pools\[1\].sharing: found sharing of g4dn.xlarge"):
         planned(SERVE, whole)
     planned(SERVE, {**whole, "count": {"desired": 1}})
     planned(SERVE, {**SERVE, "name": "other"})

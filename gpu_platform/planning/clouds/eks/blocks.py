@@ -220,7 +220,7 @@ def check_blocks(pool: Pool, capacity: CapacityBlock, family: AwsFamily, here: P
     if scheduled and pool.count.min > 0 and pool.provisioner == "managed":
         pool_problems = Problems(here.path.removesuffix(".capacity"), here.found)
         pool_problems.at("count").at("min").add(
-            f"{pool.count.min} with a capacity block whose nodes a schedule starts or stops",
+            f"{pool.count.min} with a capacity block and scheduled actions that start or stop its nodes",
             "0: the node group has no nodes before the block begins or after it ends",
             "remove min",
         )
@@ -234,13 +234,13 @@ def _check_times(starts: datetime | None, ends: datetime | None, drain: timedelt
             f"{utc_text(ends)}, with a start at {utc_text(starts)}",
             f"an end more than {minutes(drain)} minutes after the start: {who_drains(drain)} that long before the "
             "end",
-            "write starts and ends as aws ec2 describe-capacity-reservations shows StartDate and EndDate",
+            "copy starts and ends from StartDate and EndDate in aws ec2 describe-capacity-reservations",
         )
     elif ends - starts > _LONGEST:
         here.at("ends").add(
             f"{utc_text(ends)}, {(ends - starts).days} days after the start",
             f"at most {_LONGEST.days} days after the start: the action that starts the nodes runs once a year",
-            "write starts and ends as aws ec2 describe-capacity-reservations shows StartDate and EndDate",
+            "copy starts and ends from StartDate and EndDate in aws ec2 describe-capacity-reservations",
         )
 
 

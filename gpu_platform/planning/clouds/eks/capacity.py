@@ -137,7 +137,7 @@ def _check_block(
         here.at("ends").add(
             f"nothing, with needed_until {block.needed_until.isoformat()}",
             "the end of the block, because needed_until is compared with it; without needed_until, none is needed",
-            "write ends: as aws ec2 describe-capacity-reservations shows EndDate",
+            "copy ends from EndDate in aws ec2 describe-capacity-reservations",
         )
     elif ends - drain < block.needed_until:
         here.at("ends" if block.blocks is None else "blocks").add(

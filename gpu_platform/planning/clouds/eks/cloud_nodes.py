@@ -40,8 +40,8 @@ from gpu_platform.stack.cluster import EksCluster
 
 # EKS user guide, "Create a managed node group with Capacity Blocks for ML", considerations; read 2026-11-23.
 _EMPTY_BLOCK: Final = (
-    "a node group of a capacity block must have desired size 0 while EKS updates it: the block has no instance "
-    "for a replacement"
+    "a node group of a capacity block must have desired size 0 while EKS updates it, because the block has no "
+    "instance for a replacement"
 )
 # Karpenter docs, troubleshooting, "Missing Service Linked Role"; AWS Batch user guide (the error if the role
 # exists); read 2026-11-23. EC2 Auto Scaling may create the role itself (AutoScalingServiceRolePolicy).

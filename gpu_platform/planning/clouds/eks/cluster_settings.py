@@ -107,7 +107,7 @@ def _zones(cluster: EksClusterPlan, create: CreateEksPlan) -> ClusterSetting:
         values=create.vpc.zone_names,
         loss="removes-capacity",
         on_loss="the subnet of {lost} must stay, because the control plane, system nodes and pools without "
-        "zones keep their subnets: nodes in it would lose the internet, and EC2 refuses to delete it",
+        "zones keep their subnets: nodes in it would lose internet access, and EC2 refuses to delete it",
         on_gain=_staying(cluster),
         kept=True,
     )
@@ -261,7 +261,7 @@ def _of_system(pool: SystemPool, kubernetes: str) -> Iterator[ClusterSetting]:
     )
     yield ClusterSetting(
         name="system_range",
-        what="range of the system nodes",
+        what="minimum and maximum number of system nodes",
         field="cluster.create.system.min or max",
         values=(f"{pool.min_size} to {pool.max_size}",),
         loss="in-place",

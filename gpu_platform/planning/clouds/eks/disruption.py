@@ -27,7 +27,7 @@ DISRUPTION: Mapping[Workload, Disruption] = {
         expire_after="Never",
         termination_grace="12h",
         budgets=(_EMPTY_GO, {"nodes": "0", "reasons": ["Drifted", "Underutilized"]}),
-        why="a job on many nodes fails when it loses a node: only empty nodes are deleted",
+        why="a multi-node job fails when it loses a node, so only empty nodes are deleted",
     ),
     "inference": Disruption(
         policy="WhenEmptyOrUnderutilized",
@@ -35,7 +35,7 @@ DISRUPTION: Mapping[Workload, Disruption] = {
         expire_after="504h",
         termination_grace="1h",
         budgets=({"nodes": "10%"},),
-        why="replicas can move: underused nodes are consolidated, a tenth of the nodes at a time",
+        why="replicas can move, so underused nodes are consolidated, a tenth of the nodes at a time",
     ),
     "development": Disruption(
         policy="WhenEmpty",
@@ -52,8 +52,8 @@ DISRUPTION: Mapping[Workload, Disruption] = {
         termination_grace="1h",
         budgets=({"nodes": "10%"},),
         why=(
-            "controllers and data loaders can move: underused nodes are consolidated, a tenth of the nodes at "
-            "a time"
+            "controllers and data loaders can move, so underused nodes are consolidated, a tenth of the nodes "
+            "at a time"
         ),
     ),
 }

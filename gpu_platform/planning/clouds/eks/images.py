@@ -43,7 +43,7 @@ _ALIASES = {"al2023": re.compile(r"v\d{8}"), "bottlerocket": re.compile(r"v\d+\.
 # Sources: terraform-provider-aws, internal/service/eks/node_group.go, resourceNodeGroupUpdate, and its issue
 # 40902; EKS API, UpdateNodegroupVersion, releaseVersion; EKS user guide, "Update a managed node group"; read
 # 2026-11-29.
-_NEWEST: Final = "the new nodes get the newest image of EKS"
+_NEWEST: Final = "the new nodes get the newest EKS image"
 
 
 def rolled_image(field: str, release: str | None) -> str:
@@ -187,7 +187,7 @@ def check_image(pool: Pool, machine: MachineType, catalog: Catalog, problems: Pr
     if image.driver is not None and image.ami is None and image.release is None:
         here.at("driver").add(
             f"{image.driver!r} without ami or release",
-            "driver only together with ami or release: the newest image of EKS has its own driver",
+            "driver only together with ami or release: the newest EKS image has its own driver",
             "remove driver, or name the AMI or release that has it",
         )
     if image.release is not None:

@@ -115,8 +115,8 @@ def _fix(members: Sequence[str], partition: str) -> str:
     groups = [member.removeprefix("group:") for member in members if member.startswith("group:")]
     entry = f"groups: [{', '.join(groups)}]" if groups else f"username: {members[0].removeprefix('user:')}"
     return (
-        "on a created EKS cluster only admins, cluster.logins and cluster.oidc have access: add the team's IAM "
-        f"role, logins: [{{principal: arn:{partition}:iam::ACCOUNT:role/ROLE, {entry}}}]"
+        "on an EKS cluster that the program creates, only admins, cluster.logins and cluster.oidc have access: "
+        f"add the team's IAM role, logins: [{{principal: arn:{partition}:iam::ACCOUNT:role/ROLE, {entry}}}]"
     )
 
 

@@ -137,11 +137,14 @@ def _rebalanced(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> Iterator[
             "several zones use a pool in each, or provisioner: karpenter"
         )
     else:
-        why += "; services continue on other nodes, and pods that must not end need a pool with one zone in zones"
+        why += (
+            "; services continue on other nodes, and pods that must not be terminated need a pool with one "
+            "zone in zones"
+        )
     yield (
         "warning: zones" if long else "zones",
         f"{', '.join(plan.zones) or 'the zones of the cluster when the pool is created'}: EC2 Auto Scaling may "
-        "end nodes that run pods, to have the same number of nodes in each zone",
+        "terminate nodes with running pods, to have the same number of nodes in each zone",
         why,
     )
 
@@ -313,5 +316,5 @@ def _replaced_nodes(machine: MachineType, plan: EksPoolPlan, cluster: EksCluster
 
 def _why_update(plan: EksPoolPlan) -> str:
     if plan.update_strategy == "MINIMAL":
-        return "reserved capacity has no spare nodes: each node is deleted before its successor is created"
+        return "reserved capacity has no spare nodes, so each node is deleted before its replacement is created"
     return "new nodes are created before old nodes are deleted"

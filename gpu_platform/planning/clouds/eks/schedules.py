@@ -26,7 +26,7 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.cluster import EksCluster
 from gpu_platform.stack.pool import CapacityBlock, Pool, Reservation
 
-_INSTEAD: Final = "nodes without pods are removed anyway, and cleanup.idle_after ends idle notebooks"
+_INSTEAD: Final = "nodes without pods are removed anyway, and cleanup.idle_after stops idle notebooks"
 
 
 def check_schedule(pool: Pool, cluster: EksCluster, problems: Problems) -> None:
@@ -40,13 +40,16 @@ def check_schedule(pool: Pool, cluster: EksCluster, problems: Problems) -> None:
     if pool.provisioner == "karpenter":
         here.add(
             "a schedule with provisioner karpenter",
-            "a schedule of a managed node group: Karpenter creates nodes whenever pods wait",
+            "a schedule only on a managed node group, because Karpenter creates nodes whenever pods are pending",
             f"remove schedule: {_INSTEAD}; or {managed_instead(pool)}, with a fixed count",
         )
     elif pool.count.is_range:
         here.add(
             f"a schedule on a pool of {pool.count.min} to {pool.count.maximum} nodes",
-            "a schedule on a pool with a fixed number of nodes: an autoscaler adds nodes whenever pods wait",
+            (
+                "a schedule only on a pool with a fixed number of nodes, because an autoscaler adds nodes "
+                "whenever pods are pending"
+            ),
             f"write count: {{desired: {pool.count.desired or pool.count.maximum}}}, or remove schedule: "
             + _INSTEAD,
         )
@@ -59,8 +62,8 @@ def check_schedule(pool: Pool, cluster: EksCluster, problems: Problems) -> None:
     elif pool.workload != "development" and not pool.schedule.stops_work:
         here.add(
             f"a schedule on a pool with workload {pool.workload}",
-            "development pools, or stops_work: true: pods that run at stop are terminated, jobs without "
-            "checkpoints lose their work, and services do not answer",
+            "development pools, or stops_work: true: pods still running at the stop time are terminated, jobs "
+            "without checkpoints lose their work, and services do not answer",
             "write stops_work: true, or remove schedule",
         )
     if pool.count.min > 0 and not pool.count.is_range:
@@ -73,7 +76,7 @@ def check_schedule(pool: Pool, cluster: EksCluster, problems: Problems) -> None:
         here.add(
             "a schedule together with cluster.parts.cluster_autoscaler: present",
             "install or none: EKS tags every node group for the autoscaler of the cluster's owner, which would "
-            "add nodes for waiting pods while the pool is off",
+            "add nodes for pending pods while the pool is off",
             "write cluster.parts.cluster_autoscaler: install, or none, or remove schedule",
         )
 

@@ -61,7 +61,7 @@ def check_software(
     if version is not None and branch is not None and branch_of(version) != branch:
         of_operator.at("driver").at("version").add(
             f"{version!r} for pool {pool.name}, whose image has branch {branch}",
-            f"a driver of branch {branch}: on EKS the image decides ({image.source})",
+            f"a driver of branch {branch}: on EKS the image determines the driver ({image.source})",
             "remove version, or name your own image in image.ami and its driver in image.driver",
         )
 

@@ -429,7 +429,7 @@ def _by_class(name: str, one: StorageClass, cluster: EksCluster) -> Decision:
             chosen = f"EFS {one.file_system or 'file system for this class'}"
             why = "shared by the pods of all nodes; each claim is a directory"
         case LustreStorage():
-            chosen = f"FSx for Lustre, {one.throughput} MB/s for each TiB"
+            chosen = f"FSx for Lustre, {one.throughput} MB/s per TiB"
             why = "a file system of at least 1,200 GiB for each claim"
     return Decision(
         subject="storage", what=name, chosen=chosen, why=f"{why}; {kept} when its claim is deleted{driver}"
@@ -447,7 +447,7 @@ def _untagged(name: str) -> Decision:
         what=f"warning: {name}",
         chosen="EFS access points without cluster.tags",
         why="the EFS add-on sets no tags on the access point of each claim, and AWS's policy for the add-on "
-        "allows none; the created file system has the tags, and access points cost nothing",
+        "allows none; the file system that the program creates has the tags, and access points cost nothing",
     )
 
 

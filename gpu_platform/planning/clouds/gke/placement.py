@@ -104,7 +104,7 @@ def check_placement(
             "the workload policy that the program creates, or one of your own; without a policy, the nodes of "
             "a pool "
             f"may be in several NVLink domains ({domain.source})",
-            "remove placement, or write type: compact with your policy as the group",
+            "remove placement, or write type: compact and name your policy in group",
         )
         return
     if placement.type == "none":

@@ -53,18 +53,17 @@ class ReservationAffinity:
 
 # GKE docs, Set up multi-network support for Pods, general limitations; read 2026-11-29.
 SAME_PROJECT: Final = (
-    "for nodes with GPU networks, because GKE requires all network interfaces of a node in one project, and the "
-    "program creates GPU networks in the cluster's project"
+    "for nodes with GPU networks, because GKE requires all network interfaces of a node to be in one project, "
+    "and the program creates GPU networks in the cluster's project"
 )
 
 
 # GKE docs, Allocate network resources by using GKE managed DRANET, read 2026-11-29.
 # GKE docs, Set up multi-network support for Pods, read 2026-11-29.
 PROFILE_IN_SHARED_VPC: Final = (
-    "with a network profile GKE creates the networks of GPU NICs itself, and it requires all network "
-    "interfaces of a "
-    "node in one project; GKE's documentation does not say whether that works in a Shared VPC, so create one node "
-    "first, or give the pools network: {rdma: false}"
+    "with a network profile, GKE itself creates the networks for GPU NICs, and it requires all network "
+    "interfaces of a node to be in one project; GKE's documentation does not say whether this works in a "
+    "Shared VPC, so create one node first to test it, or give the pools network: {rdma: false}"
 )
 
 

@@ -183,7 +183,7 @@ def _reasons(
             f"{plan.version or 'initially the version of the cluster'}, until its support ends",
             "the stack file sets it"
             if plan.version
-            else "a node upgrade ends the node's jobs, so upgrade the pool yourself",
+            else "a node upgrade terminates the node's jobs, so upgrade the pool yourself",
         )
     yield "placement", _placed(compact), placement.why
     affinity = plan.reservation
@@ -211,7 +211,7 @@ def _reasons(
             yield "GPU NICs", "not used", _why_no_gpu_nics(pool, machine)
     upgrade = plan.upgrade
     if upgrade is None:
-        yield "upgrade", "short-lived", "GKE does not change flex-start nodes until they end"
+        yield "upgrade", "short-lived", "GKE does not change flex-start nodes during their lifetime"
     elif upgrade.strategy == "SURGE":
         yield (
             "upgrade",

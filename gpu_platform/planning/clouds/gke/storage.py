@@ -523,7 +523,7 @@ def _by_class(name: str, one: ClaimableStorage, cluster: GkeCluster, all_hyperdi
             elif "connect-mode" in filestore_network(network, cluster.project):
                 owner = f"; the network's owner must enable {_ACCESS}"
         case LustreStorage():
-            chosen = f"Managed Lustre, {one.throughput} MB/s for each TiB"
+            chosen = f"Managed Lustre, {one.throughput} MB/s per TiB"
             why = "a file system for each claim, on nodes with Container-Optimized OS"
             if network is None:
                 owner = (

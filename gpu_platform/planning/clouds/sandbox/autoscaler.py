@@ -57,9 +57,12 @@ def check_same_sharing(pools: Sequence[tuple[int, Pool]], problems: Problems) ->
             before = first.setdefault(pool.machine_type, pool)
             if before.sharing != pool.sharing:
                 problems.at(f"pools[{index}]").at("sharing").add(
-                    f"a sharing of {pool.machine_type} that differs from autoscaled pool {before.name}",
-                    "the same sharing for all autoscaled pools of a machine type, because Karpenter in a sandbox "
-                    "derives the resources of a node from its machine type",
+                    (
+                        f"sharing of {pool.machine_type} that differs from the sharing of autoscaled pool "
+                        f"{before.name}"
+                    ),
+                    "the same sharing settings for all autoscaled pools of a machine type, because Karpenter "
+                    "in a sandbox derives the resources of a node from its machine type",
                     "write the same sharing, a different machine type, or only count.desired for one of the pools",
                 )
 

@@ -86,7 +86,7 @@ def _check_kubernetes(cluster: SandboxCluster, catalog: Catalog, problems: Probl
     if wanted is not None and wanted not in known:
         problems.at("kubernetes").add(
             f"{wanted!r}",
-            f"a version that a sandbox can have: {', '.join(known)}",
+            f"a version that sandboxes support: {', '.join(known)}",
             f'write kubernetes: "{known[-1]}", or remove it',
         )
 

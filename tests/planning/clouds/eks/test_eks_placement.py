@@ -123,7 +123,7 @@ def test_check_says_the_same_of_services_without_a_warning(workload: str) -> Non
     machine_type = "g6.12xlarge" if workload == "inference" else "m7i.2xlarge"
     said: dict[str, Any] = {**LAB, "machine_type": machine_type, "workload": workload}
     _, decisions = plan_and_decisions(**said)
-    assert "may end nodes that run pods" in decisions["zones"].chosen
+    assert "may terminate nodes with running pods" in decisions["zones"].chosen
     assert "warning: zones" not in decisions
 
 

@@ -197,8 +197,8 @@ def causes_of(before: dict[str, Any], after: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     ("image", "words"),
     [
-        ({}, "the new nodes get the newest image of EKS, whose kernel"),
-        ({"release": "1.34.8-20260818"}, "newest image of EKS, and not 1.34.8-20260818"),
+        ({}, "the new nodes get the newest EKS image, whose kernel"),
+        ({"release": "1.34.8-20260818"}, "newest EKS image, and not 1.34.8-20260818"),
     ],
 )
 def test_an_unrelated_roll_is_announced_with_the_newest_image(image: dict[str, str], words: str) -> None:
@@ -207,9 +207,9 @@ def test_an_unrelated_roll_is_announced_with_the_newest_image(image: dict[str, s
 
 def test_a_roll_to_a_release_or_custom_image_uses_that_image() -> None:
     old, new = ({"release": f"1.34.8-{day}"} for day in ("20260718", "20260818"))
-    assert "newest image" not in causes_of({"image": old}, {"image": new, "disk": {"size_gb": 1400}})
+    assert "newest EKS image" not in causes_of({"image": old}, {"image": new, "disk": {"size_gb": 1400}})
     own = {"ami": AMI, "driver": "580.173.02"}
-    assert "newest image" not in causes_of({"image": own}, {"image": own, "disk": {"size_gb": 1400}})
+    assert "newest EKS image" not in causes_of({"image": own}, {"image": own, "disk": {"size_gb": 1400}})
 
 
 def test_a_roll_of_system_nodes_is_announced_with_the_newest_image() -> None:

@@ -562,7 +562,7 @@ def test_pods_claim_the_rdma_nics_of_a_pool_with_the_network_profile_and_no_othe
 def test_gpu_networks_are_refused_in_a_shared_vpc(machine: str) -> None:
     nodes = on(machine, "train", network={"via": "networks"})
     problem = refused(nodes, cluster=cluster({"network": SHARED}))["cluster.create.network.project"]
-    assert "GKE requires all network interfaces of a node in one project" in problem
+    assert "GKE requires all network interfaces of a node to be in one project" in problem
     assert plan(nodes, cluster=cluster({"network": {**SHARED, "project": "my-project"}}))
     assert plan(on(machine, "train", network={"rdma": False}), cluster=cluster({"network": SHARED}))
 
@@ -806,7 +806,7 @@ def test_a_cluster_that_has_all_fits() -> None:
         ({"datapath": "LEGACY_DATAPATH"}, "dataplane v2"),
         ({"datapath": ""}, "dataplane v2"),
         ({"multi_networking": False}, "multi-networking"),
-        ({"network_project": "host-project"}, "all network interfaces of a node in one project"),
+        ({"network_project": "host-project"}, "all network interfaces of a node to be in one project"),
         ({"workload_pool": None}, "workload identity"),
         ({"version": "1.34.9-gke.1"}, "'1.35' on GKE 1.34.9-gke.1"),
         ({"ranges": {"pods": "192.168.64.0/18"}}, "192.168.64.0/18 for pods, which overlaps 192.168.64.0/20"),
