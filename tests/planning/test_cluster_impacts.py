@@ -172,7 +172,7 @@ def test_preview_reports_that_an_added_zone_moves_no_pool() -> None:
     more = {**CREATED, "create": {**CREATED["create"], "zones": zones, "nat": "one"}}
     fewer = {**CREATED, "create": {**CREATED["create"], "zones": zones[:2], "nat": "one"}}
     (found,) = impacts(plan_eks(ANYWHERE, cluster=fewer), plan_eks(ANYWHERE, cluster=more))
-    assert "stay in the subnets that they were created in" in found.because
+    assert "stay in the subnets where they were created" in found.because
 
 
 def test_protect_false_announces_nothing() -> None:

@@ -33,7 +33,5 @@ class FirstStack:
 
     @property
     def asks_nodes(self) -> bool:
-        """Whether `init` asks for the number of nodes. It does not ask if node names are listed, because they
-        determine the number.
-        """
+        """Whether `init` asks for the number of nodes. A list of node names makes this question unnecessary."""
         return "node_names" not in self.questions

@@ -365,7 +365,7 @@ ASSUMED_SCHEDULER: Final = SchedulerPlan(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cloud:
-    """A cloud provider, configured for the `cluster` section of a stack file."""
+    """A provider, configured for the `cluster` section of a stack file."""
 
     cluster: Cluster
     access: Access

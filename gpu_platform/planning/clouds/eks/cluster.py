@@ -457,7 +457,7 @@ def _explain_api_access(cluster: EksCluster, create: CreateEks) -> Decision:
         )
     else:
         why = (
-            "create.api_access declares these networks: other networks in the VPC or connected to it also need "
+            "create.api_access declares these networks; other networks in the VPC or connected to it also need "
             "an entry"
         )
     return Decision(
@@ -496,8 +496,8 @@ def _retained(cluster: EksCluster, created: CreateEksPlan | None) -> tuple[str, 
 
 
 def _packed_resources(pools: Sequence[PoolPlan]) -> tuple[str, ...]:
-    """Return the resources by which kube-scheduler packs pods onto nodes. It prefers the nodes that use most of
-    these resources.
+    """Return the resources by which kube-scheduler packs pods onto nodes. It prefers the nodes with the highest
+    use of these resources.
 
     GPU use affects only the placement of pods that request GPUs.
     """

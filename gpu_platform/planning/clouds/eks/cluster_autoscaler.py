@@ -72,7 +72,7 @@ def fixed_because(pool: Pool) -> str | None:
     it.
     """
     if not pool.count.is_range:
-        return "max equals desired: `up` sets the number of nodes"
+        return "max equals desired, so `up` sets the number of nodes"
     if isinstance(pool.capacity, CapacityBlock):
         return "the instances of a capacity block are paid for, and EKS removes them at its end"
     if isinstance(pool.sharing, Dra):

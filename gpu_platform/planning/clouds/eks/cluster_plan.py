@@ -392,8 +392,8 @@ class EksClusterPlan:
         return Problem(
             "cluster.create.api_access",
             networks,
-            "the network of the machine that runs `up`, even if it is in the VPC: the cluster's security group "
-            "admits only the cluster's nodes and pods",
+            "the network of the machine that runs `up`, even if it is in the VPC, because the cluster's "
+            "security group admits only the cluster's nodes and pods",
             "name this network, such as api_access: [10.0.0.0/16]; nothing was changed",
         )
 

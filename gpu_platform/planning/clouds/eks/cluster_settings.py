@@ -139,7 +139,7 @@ def _of_subnets(cluster: EksClusterPlan) -> Iterator[ClusterSetting]:
 def _staying(cluster: EksClusterPlan) -> str:
     who = "managed pools without zones" + (" and the system nodes" if cluster.create is not None else "")
     return (
-        f"existing {who} stay in the subnets that they were created in until another change replaces them: to "
+        f"existing {who} stay in the subnets where they were created, until another change replaces them; to "
         "move a pool, write its zones, which replaces the pool; Karpenter pools use the new subnets"
     )
 
@@ -190,7 +190,7 @@ def _of_create(cluster: EksClusterPlan, create: CreateEksPlan) -> Iterator[Clust
         on_gain=tagged,
     )
     role = cluster.iam.node_role or cluster.iam.new_role
-    replaced = f"a node group, including the group of system nodes, keeps the role of its nodes: {_NEW_GROUP}"
+    replaced = f"a node group, including the group of system nodes, keeps the role of its nodes, so {_NEW_GROUP}"
     yield ClusterSetting(
         name="node_role",
         what="IAM role of the nodes",
@@ -268,7 +268,7 @@ def _of_system(pool: SystemPool, kubernetes: str) -> Iterator[ClusterSetting]:
         on_loss="EKS sets the number of system nodes to desired, whatever an autoscaler has set",
         resizes=True,
     )
-    replaced = f"a node group keeps its instance types: {_NEW_GROUP}"
+    replaced = f"a node group keeps its instance types, so {_NEW_GROUP}"
     yield ClusterSetting(
         name="system_machine_types",
         what="machine types of the system nodes",
@@ -298,7 +298,7 @@ def _of_system(pool: SystemPool, kubernetes: str) -> Iterator[ClusterSetting]:
         values=(pool.release_version,) if pool.release_version is not None else (),
         # The AWS provider changes nothing if `release` is removed from the stack file (see `rolled_image`).
         loss="rolls-nodes" if pinned else "in-place",
-        on_loss=_ONE_BY_ONE if pinned else "no node is replaced now: the next roll takes the newest EKS image",
+        on_loss=_ONE_BY_ONE if pinned else "no node is replaced now; the next roll uses the newest EKS image",
         gain="rolls-nodes",
         on_gain=_ONE_BY_ONE,
     )

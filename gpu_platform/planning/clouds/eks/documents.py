@@ -60,7 +60,7 @@ def cluster_documents(cluster: EksClusterPlan, addons: Sequence[Addon]) -> Itera
             place="storage",
             what=f"a policy of the add-on {addon.name}",
             size=policy_size(*addon.statements),
-            fix="use one key, bucket or file system for several classes",
+            fix="use one key, bucket or file system for several storage classes",
         )
 
 

@@ -111,10 +111,10 @@ class EksPoolPlan:
     desired_size: int
     max_size: int
     keeps_size: bool
-    """Whether an autoscaler, EKS or a schedule may change the number of nodes after creation. `up` then changes
-    the number only if `count` was edited.
+    """Whether an autoscaler, EKS, a schedule or a person may change the number of nodes after creation. `up` then
+    changes the number only if `count` was edited.
 
-    An autoscaler changes it between `min` and `max`, and EKS changes it at the end of a capacity block.
+    An autoscaler changes the number between `min` and `max`, and EKS changes it at the end of a capacity block.
     """
     max_unavailable: int
     update_strategy: Literal["DEFAULT", "MINIMAL"]

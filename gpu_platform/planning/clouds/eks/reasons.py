@@ -56,8 +56,8 @@ def _no_reservation(plan: EksPoolPlan) -> Iterator[_Line]:
         yield (
             "reservations",
             "none",
-            "another pool has a reservation for the machine type: if it is open, on-demand nodes would take its "
-            "instances",
+            "another pool has a reservation for the machine type; if that reservation is open, on-demand nodes "
+            "would take its instances",
         )
 
 
@@ -83,7 +83,7 @@ def _image(machine: MachineType, plan: EksPoolPlan) -> _Line:
 
 def _size(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> tuple[str, str]:
     if not plan.keeps_size:
-        return f"{plan.desired_size}", "max equals desired: `up` sets the number of nodes"
+        return f"{plan.desired_size}", "max equals desired, so `up` sets the number of nodes"
     if plan.schedule:
         return (
             f"{plan.desired_size} or 0",

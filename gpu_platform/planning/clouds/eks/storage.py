@@ -93,7 +93,9 @@ def check_eks_storage(
     for name, one in storage.items():
         here = problems.at(name)
         if name == CLASS_OF_EKS and not isinstance(one, TeamStorage):
-            here.add(f"{name!r}", "a name of your own: EKS creates a class with this name", "rename it")
+            here.add(
+                f"{name!r}", "a name of your own, because EKS creates a storage class with this name", "rename it"
+            )
         if isinstance(one, DiskStorage | NfsStorage | LustreStorage):
             check_key(one.kms_key, cluster, here.at("kms_key"))
         if isinstance(one, DiskStorage):
@@ -203,7 +205,7 @@ def plan_eks_storage(
             subject="storage",
             what=f"warning: {name}",
             chosen=f"no mount target in {', '.join(local)}",
-            why="mount targets are in Availability Zones: pods in a Local Zone need other storage",
+            why="mount targets are only in Availability Zones, so pods in a Local Zone need other storage",
         )
         for name, one in storage.items()
         if isinstance(one, NfsStorage) and one.file_system is None and local
@@ -214,7 +216,7 @@ def plan_eks_storage(
                 subject="storage",
                 what="default class",
                 chosen=f"{DEFAULT_CLASS}, {'declared' if DEFAULT_CLASS in storage else 'encrypted EBS volumes'}",
-                why="EKS has no default class: claims without a class would stay pending",
+                why="EKS has no default storage class, so claims without a class would stay pending",
             )
         )
     lustre = {

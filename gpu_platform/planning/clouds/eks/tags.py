@@ -53,7 +53,10 @@ def check_file_system_tags(tags: Mapping[str, str], problems: Problems) -> None:
         if "=" in f"{key}{value}":
             problems.at("type").add(
                 f"'lustre' with the tag {key!r}: {value!r} in cluster.tags",
-                "tags without `=`: the FSx driver refuses other tags, and claims of the class stay Pending",
+                (
+                    "tags without `=`: the FSx driver refuses other tags, and claims of the storage class stay "
+                    "Pending"
+                ),
                 "write another character in cluster.tags, such as `:`",
             )
 

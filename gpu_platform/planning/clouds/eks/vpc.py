@@ -116,7 +116,7 @@ def plan_iam(cluster: EksCluster) -> IamPlan:
 
 
 def plan_existing_vpc(cluster: EksCluster, network: EksNetwork) -> Decided[VpcPlan | ExistingVpcPlan]:
-    """Return the plan for a new cluster in an existing VPC."""
+    """Return the plan for an existing VPC that a new cluster uses."""
     decision = Decision(
         subject=f"cluster {cluster.name}",
         what="network",

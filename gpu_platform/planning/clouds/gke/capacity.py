@@ -271,7 +271,7 @@ def fixed_count_fix(pool: Pool, machine: MachineType, cluster: GkeCluster, catal
     """Return the stack file fields for a fixed number of nodes. The number is the desired number, or the maximum
     if the stack file sets no desired number.
 
-    It is rounded so that each zone has the same number of nodes.
+    It is rounded up so that each zone has the same number of nodes.
     """
     zones = locations(pool, cluster)
     fixed = f"count: {{desired: {_in_each_zone(pool.count.desired or pool.count.maximum, zones)}}}"

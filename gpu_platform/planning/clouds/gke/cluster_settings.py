@@ -74,7 +74,7 @@ def _of_create(cluster: GkeClusterPlan, create: CreateGkePlan) -> Iterator[Clust
         field="cluster.node_service_account",
         values=(cluster.node_email or "created by the program",),
         loss="rolls-nodes",
-        on_loss=f"the service account of a node pool cannot be changed: {_MOVES}",
+        on_loss=f"the service account of a node pool cannot be changed, so {_MOVES}",
     )
     yield ClusterSetting(
         name="system_nodes",

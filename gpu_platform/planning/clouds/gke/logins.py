@@ -51,8 +51,8 @@ def check_members(members: Sequence[str], problems: Problems) -> None:
 
 
 def login_commands(cluster: GkeCluster) -> tuple[str, ...]:
-    """Return the command that writes a kubeconfig. For a cluster that the program creates with two addresses,
-    return one command for each address.
+    """Return the command that writes a kubeconfig, or two commands if the program creates the cluster with a
+    public and a private address.
 
     gcloud uses the public address if there is one (gcloud reference, get-credentials, --internal-ip; read
     2026-11-29).

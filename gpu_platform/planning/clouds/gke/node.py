@@ -59,9 +59,9 @@ def local_ssd_count(machine: MachineType) -> int:
 def secure_boot(pool: Pool, machine: MachineType) -> bool:
     """Return whether nodes load only signed kernel modules. Nodes without GPUs need no unsigned modules.
 
-    Google signs the drivers that GKE and the installer install on Container-Optimized OS. Therefore,
-    cluster-toolkit keeps secure boot on for every GPU pool. On Ubuntu the driver's modules are built on the node
-    and are unsigned (NVIDIA/gpu-operator#1726).
+    Google signs the drivers that GKE and the installer install on Container-Optimized OS. cluster-toolkit keeps
+    secure boot on for every GPU pool. On Ubuntu the driver's modules are built on the node and are unsigned
+    (NVIDIA/gpu-operator#1726).
     """
     return pool.image.family != "ubuntu" or not machine.has_gpus
 

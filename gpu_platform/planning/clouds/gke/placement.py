@@ -82,7 +82,7 @@ def _why_not(pool: Pool, machine: MachineType, cluster: GkeCluster, family: GcpF
 
 
 def is_compact(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog) -> bool:
-    """Return whether a pool has compact placement. The pool may be unchecked."""
+    """Return whether a pool has compact placement. The pool may not have been checked yet."""
     return plan_placement(pool, machine, cluster, catalog).compact is not None
 
 
@@ -210,8 +210,8 @@ def _check_short_lived(pool: Pool, here: Problems) -> None:
 
 
 def most_nodes(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog) -> int:
-    """Return the maximum number of nodes of a pool, including nodes that are added during a roll. The pool may be
-    unchecked.
+    """Return the maximum number of nodes of a pool, including nodes that are added during a roll. The pool may not
+    have been checked yet.
     """
     most = pool.count.maximum
     upgrade = plan_upgrade(pool, is_compact(pool, machine, cluster, catalog))

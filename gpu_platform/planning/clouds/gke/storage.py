@@ -118,7 +118,9 @@ def check_gke_storage(
     for name, one in storage.items():
         here = problems.at(name)
         if name in CLASSES_OF_GKE and not isinstance(one, TeamStorage):
-            here.add(f"{name!r}", "a name of your own, because GKE creates a class with this name", "rename it")
+            here.add(
+                f"{name!r}", "a name of your own, because GKE creates a storage class with this name", "rename it"
+            )
         if isinstance(one, DiskStorage | NfsStorage):
             check_key(one.kms_key, cluster, here.at("kms_key"), regional=isinstance(one, NfsStorage))
         if isinstance(one, DiskStorage):
@@ -328,7 +330,7 @@ def plan_gke_storage(
             Decision(
                 subject="storage",
                 what=HYPERDISK,
-                chosen="a class in addition to GKE's default",
+                chosen="a storage class in addition to GKE's default",
                 why=f"nodes of {', '.join(only_hyperdisk)} cannot attach the disks of standard-rwo",
             )
         )
@@ -562,7 +564,10 @@ def _warning(
             subject="storage",
             what=f"warning: {name}",
             chosen=f"{disk} on {', '.join(unable)}",
-            why="these nodes may be unable to attach the disk; declare a class with another disk type for them",
+            why=(
+                "these nodes may be unable to attach the disk; declare a storage class with another disk type "
+                "for them"
+            ),
         )
 
 

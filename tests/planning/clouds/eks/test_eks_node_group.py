@@ -136,7 +136,7 @@ def test_decisions_name_who_scales_and_who_uses_the_disk_key() -> None:
     assert said["size"].chosen == "2 at first, then 1 to 10"
     assert "the Cluster Autoscaler adds nodes" in said["size"].why
     _, said = plan_and_decisions(machine_type="g6.xlarge", workload="inference", count={"desired": 2})
-    assert (said["size"].chosen, said["size"].why) == ("2", "max equals desired: `up` sets the number of nodes")
+    assert (said["size"].chosen, said["size"].why) == ("2", "max equals desired, so `up` sets the number of nodes")
     _, said = plan_and_decisions(capacity=BLOCK, count={"desired": 2})
     assert "EKS, at the end of the block, sets the number of nodes" in said["size"].why
 
