@@ -1,4 +1,4 @@
-"""Check which networks may reach the API server of a new cluster, on every cloud.
+"""Check which networks may reach the API server of a new cluster. The checks are the same on every cloud.
 
 Private networks connect to the private endpoint in the VPC, and all other networks to the public endpoint.
 """

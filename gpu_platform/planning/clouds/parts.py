@@ -52,7 +52,7 @@ class PartPlan:
         return {"name": self.name, "title": self.title, "install": self.install}
 
     def too_old(self, version: str) -> str:
-        """Return why the owner's version is too old, or an empty string if it is new enough or unreadable."""
+        """Return why the owner's version is too old, or an empty string if it is new enough or not a version."""
         if self.least is None:
             return ""
         (least, why), found = self.least, _numbers(version)

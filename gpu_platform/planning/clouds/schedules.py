@@ -76,7 +76,7 @@ class SchedulePlan:
 
 
 def days_text(days: tuple[str, ...]) -> str:
-    """Return days, which are in the order of DAYS, as text such as `mon-fri`, `mon, wed` or `daily`."""
+    """Return days as text, such as `mon-fri`, `mon, wed` or `daily`. `days` must be in the order of DAYS."""
     if len(days) == len(DAYS):
         return "daily"
     first = DAYS.index(days[0])

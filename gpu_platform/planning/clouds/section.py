@@ -147,7 +147,8 @@ class ClusterSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodEgress:
-    """An allowed destination outside of all namespaces for the pods of a team, with its ports (number, protocol).
+    """A destination outside of all namespaces that a team's pods may reach, with its ports as pairs of number and
+    protocol.
 
     `name` is the purpose, such as identity. `but` contains the networks within `cidr` that stay blocked.
     """

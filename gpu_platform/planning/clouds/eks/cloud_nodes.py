@@ -280,5 +280,5 @@ def _karpenter_surge(plan: KarpenterPoolPlan) -> int:
 
 
 def _allowed(budget: str, nodes: int) -> int:
-    """Return how many of `nodes` a disruption budget of Karpenter allows to be replaced at a time."""
+    """Return how many of `nodes` a Karpenter disruption budget allows to be replaced at a time."""
     return -(-nodes * int(budget[:-1]) // 100) if budget.endswith("%") else int(budget)

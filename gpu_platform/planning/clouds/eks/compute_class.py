@@ -25,17 +25,19 @@ from gpu_platform.stack.cluster import EksCluster
 from gpu_platform.stack.pool import Pool
 
 _HIGHEST: Final = 100
-_STEP: Final = 10  # a class has at most ten pools
+_STEP: Final = 10  # a compute class has at most ten pools
 _OTHERS: Final = 1
 
 
 def priority(place: ClassPlace) -> int:
-    """Return the weight of a NodePool, or the priority of a node group. The first pool of a class has 100."""
+    """Return the weight of a NodePool, or the priority of a node group. The first pool in a class has 100."""
     return _HIGHEST - _STEP * place.rank
 
 
 def group_priorities(pools: Mapping[str, EksPoolPlan]) -> Mapping[int, Sequence[str]]:
-    """Return patterns of Auto Scaling group names by priority. The result is empty if no pool is in a class."""
+    """Return patterns of Auto Scaling group names by priority. The result is empty if no pool is in a compute
+    class.
+    """
     found: dict[int, list[str]] = {}
     for name, pool in pools.items():
         if pool.compute_class is not None and pool.autoscaled:
@@ -53,8 +55,8 @@ def _group_pattern(pool: str) -> str:
 
 
 def check_compute_class(cluster: EksCluster, pools: Sequence[Pool], problems: Problems) -> None:
-    """Record a problem if the pools of a class have different autoscalers, or if the program's autoscaler does not
-    scale them.
+    """Record a problem if the pools of a compute class have different autoscalers, or if the program's autoscaler
+    does not scale them.
     """
     here = problems.at("pools")
     by_karpenter = [pool.name for pool in pools if pool.provisioner == "karpenter"]

@@ -20,8 +20,9 @@ from gpu_platform.stack.pool import Pool
 from gpu_platform.stack.sharing import Dra, Mig
 
 DEFAULT_FAMILY = "al2023"
-# Release versions of EKS and aliases of Karpenter. Sources: awslabs/amazon-eks-ami, release v20260818; Karpenter
-# docs, "Managing AMIs"; EKS API, Nodegroup.releaseVersion of Bottlerocket (version and commit); read 2026-11-23.
+# EKS release versions and Karpenter aliases.
+# Sources: awslabs/amazon-eks-ami, release v20260818; Karpenter docs, "Managing AMIs"; EKS API,
+# Nodegroup.releaseVersion of Bottlerocket (version and commit); read 2026-11-23.
 _RELEASES = {
     "al2023": (re.compile(r"(?P<minor>1\.\d+)\.\d+-\d{8}"), "1.36.2-20260818"),
     "bottlerocket": (re.compile(r"\d+\.\d+\.\d+-[0-9a-f]{8}"), "1.64.0-2f4c3a1b"),
@@ -29,9 +30,9 @@ _RELEASES = {
 # First releases with SOCI. For AL2023, v20250821 added SOCI (amazon-eks-ami#2352), and v20260120 put its directory
 # on local disks (#2548). Bottlerocket has had SOCI since 1.44.0.
 _FIRST_WITH_SOCI = {"al2023": "20260120", "bottlerocket": "1.44.0"}
-# In older releases the runtime gives all GPUs of a node to any container with NVIDIA_VISIBLE_DEVICES=all. CUDA
-# images set this variable themselves, so no admission policy can see it (awslabs/amazon-eks-ami#2706, v20260423;
-# read 2026-11-25).
+# In older releases the runtime gives all GPUs of a node to any container with NVIDIA_VISIBLE_DEVICES=all.
+# CUDA images set this variable themselves, so no admission policy can detect it (awslabs/amazon-eks-ami#2706,
+# v20260423; read 2026-11-25).
 _FIRST_WITHOUT_BYPASS = {"al2023": "20260423"}
 _ORDER = {"al2023": re.compile(r"\d{8}$"), "bottlerocket": re.compile(r"\d+\.\d+\.\d+")}
 _ALIASES = {"al2023": re.compile(r"v\d{8}"), "bottlerocket": re.compile(r"v\d+\.\d+\.\d+")}

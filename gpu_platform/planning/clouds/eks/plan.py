@@ -1,4 +1,4 @@
-"""Types of the plans of EKS pools, using names of the EC2, EKS and Karpenter APIs."""
+"""Types for the plans of EKS pools, using names of the EC2, EKS and Karpenter APIs."""
 
 from __future__ import annotations
 

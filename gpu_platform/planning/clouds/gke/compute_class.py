@@ -23,7 +23,7 @@ from gpu_platform.stack.compute_class import ComputeClass
 from gpu_platform.stack.pool import FlexStart, Pool
 
 CLASS_KEY: Final = "cloud.google.com/compute-class"
-# A class with this name applies to pods that select no class.
+# A ComputeClass with this name applies to pods that select no class.
 _DEFAULT: Final = "default"
 # GKE reserves names with these prefixes for itself.
 _RESERVED: Final = ("gke", "autopilot")
@@ -37,13 +37,13 @@ _SPEC: Final[Mapping[str, Any]] = {
 
 
 def class_taint(name: str) -> Taint:
-    """Return the taint of the nodes in class `name`."""
+    """Return the taint of the nodes in the compute class `name`."""
     return Taint(key=CLASS_KEY, value=name, effect="NoSchedule")
 
 
 def check_compute_class(compute_class: ComputeClass, pools: Sequence[Pool], problems: Problems) -> None:
-    """Record a problem for a name that GKE uses, a pool with queued provisioning, or a class without autoscaled
-    pools.
+    """Record a problem for a name that GKE uses, a pool with queued provisioning, or a compute class without
+    autoscaled pools.
     """
     name = compute_class.name
     if name == _DEFAULT or name.startswith(_RESERVED):

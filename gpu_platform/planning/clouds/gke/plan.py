@@ -277,7 +277,7 @@ class CreateGkePlan:
     existing_vpc: ExistingVpcPlan | None
     network: str
     mtu: int
-    """MTU of the created VPC in bytes. An existing VPC keeps its MTU."""
+    """MTU in bytes of the VPC that the program creates. An existing VPC keeps its MTU."""
     nodes_cidr: str
     pods_cidr: str
     services_cidr: str
@@ -288,7 +288,7 @@ class CreateGkePlan:
     dns_access: bool
     """Whether clients in any network can reach the API server at its DNS endpoint, where IAM controls access."""
     private_apis: bool
-    """Whether the created VPC resolves Google API names to private.googleapis.com."""
+    """Whether the VPC that the program creates resolves Google API names to private.googleapis.com."""
     authenticator_groups: str | None
     """E-mail address of the security group for Google Groups for RBAC. RBAC recognises only the groups that are
     its members.
