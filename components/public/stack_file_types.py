@@ -111,7 +111,7 @@ class InferenceService(TypedDict, total=False):
 
 
 class Notebook(TypedDict, total=False):
-    """A notebook that members start and that ends when nobody uses it."""
+    """A notebook that members start and that stops when it is idle."""
 
     env: Mapping[str, str]
     secrets: Sequence[str]
@@ -244,7 +244,7 @@ class ComputeClass(TypedDict, total=False):
 
 
 class StorageClass(TypedDict, total=False):
-    """A storage class for volume claims. Keys except `type` and `retain` apply only to some types."""
+    """A storage class for volume claims. Only `type` and `retain` apply to all types."""
 
     type: Required[str]
     disk: str
@@ -332,7 +332,7 @@ class Login(TypedDict, total=False):
 
 
 class Oidc(TypedDict, total=False):
-    """An OpenID Connect provider whose tokens an EKS cluster accepts."""
+    """An OpenID Connect provider."""
 
     issuer: Required[str]
     client_id: Required[str]
@@ -527,7 +527,7 @@ class PoolSchedule(TypedDict, total=False):
 
 
 class Karpenter(TypedDict, total=False):
-    """Settings of an EKS pool whose nodes Karpenter creates for pending pods and removes when they are unused."""
+    """Settings of an EKS pool in which Karpenter creates nodes for pending pods and removes unused nodes."""
 
     alternatives: Sequence[str]
     consolidate_after: str
@@ -771,14 +771,14 @@ class Team(TeamSettings, total=False):
 
 
 class Preemption(TypedDict, total=False):
-    """Which running workloads are stopped to make room for waiting workloads."""
+    """Which running workloads are preempted to make room for waiting workloads."""
 
     within_team: str
     reclaim: str
 
 
 class Queueing(TypedDict, total=False):
-    """Queues for the workloads of teams."""
+    """Queues for the teams' workloads."""
 
     kueue: str
     without_queue: str
@@ -817,7 +817,7 @@ class Images(TypedDict, total=False):
 
 
 class Objects(TypedDict, total=False):
-    """Labels and annotations of the company for every Kubernetes object that the program creates, and for its
+    """The company's labels and annotations for every Kubernetes object that the program creates, and for its
     pods."""
 
     labels: Mapping[str, str]
