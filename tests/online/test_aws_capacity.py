@@ -67,7 +67,7 @@ def test_a_reservation_that_is_not_there_stops_up() -> None:
         ({"state": "payment-failed"}, "stops", "its state is payment-failed"),
         ({"state": "expired"}, "stops", "its state is expired"),
         ({"ends": NOW - timedelta(minutes=1)}, "stops", "it has ended"),
-        ({"ends": NOW + timedelta(minutes=40)}, "stops", "40 minutes before it ends"),
+        ({"ends": NOW + timedelta(minutes=40)}, "stops", "ends in less than 40 minutes"),
         ({"ends": NOW + timedelta(hours=23)}, "warns", "it ends within 24 hours"),
         ({"total": 1, "available": 1}, "stops", "the pool has 2 nodes, the reservation 1"),
         ({"available": 1}, "warns", "1 of its instances are in use"),

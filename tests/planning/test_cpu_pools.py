@@ -113,7 +113,7 @@ def test_a_cpu_pool_stands_beside_pools_with_dra(make_plan: PlanMaker) -> None:
     [
         ("sharing", {"mode": "time-slicing", "replicas": 4}, "it sets how pods share a GPU"),
         ("sharing", "quarters", "it sets how pods share a GPU"),
-        ("per_node", [{"nodes": ["monitoring-0"], "sharing": "quarters"}], "it gives some nodes a different"),
+        ("per_node", [{"nodes": ["monitoring-0"], "sharing": "quarters"}], "it gives some nodes another"),
         ("topology", {"policy": "restricted"}, "its policies align GPUs and NICs with CPUs"),
         ("utilisation", 0.5, "it describes the utilisation of GPUs"),
     ],

@@ -82,4 +82,4 @@ def test_a_stack_file_names_the_version() -> None:
 def test_a_stack_file_cannot_name_a_version_that_no_sandbox_can_have() -> None:
     with pytest.raises(BadInput) as raised:
         plan_of(kubernetes="1.34")
-    assert "cluster.kubernetes: found '1.34'; allowed: a version that a sandbox can run" in str(raised.value)
+    assert "cluster.kubernetes: found '1.34'; allowed: a version that sandboxes support" in str(raised.value)

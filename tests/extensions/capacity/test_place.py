@@ -163,7 +163,7 @@ spec: {parallelism: -1, template: {spec: {containers: main}}}
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("workloads: []\n", "the format of `capacity suggest`"),
+        ("workloads: []\n", "an input for `capacity suggest`"),
         ("pods: []\n", "pods"),
         ("- a\n", "Kubernetes manifests"),
         ("", "no pods"),

@@ -53,7 +53,9 @@ def refused(**storage: Any) -> dict[str, str]:
     return {problem.path: str(problem) for problem in caught.value.problems}
 
 
-@pytest.mark.parametrize(("bucket", "uses"), [(CHECKPOINTS, "reads and writes it"), (DATASETS, "reads it")])
+@pytest.mark.parametrize(
+    ("bucket", "uses"), [(CHECKPOINTS, "reads and writes the bucket"), (DATASETS, "reads the bucket")]
+)
 def test_the_decision_on_a_bucket_states_how_the_driver_uses_it(bucket: dict[str, Any], uses: str) -> None:
     [why] = [one.why for one in eks(bucket=bucket).decisions if (one.subject, one.what) == ("storage", "bucket")]
     assert f"the driver's identity {uses}" in why
