@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
@@ -90,14 +91,16 @@ def read_live_guide(client: KubernetesClient, namespace: str) -> LiveGuide:
     workloads = list(client.objects(_KUEUE, "Workload", namespace=namespace))
     started = _of_queue(queue, "total") if queue is not None else {}
     quota, quota_used = mapping_at(of_namespace, "spec", "hard"), mapping_at(of_namespace, "status", "used")
-    gated, owners = _gated(client.objects("v1", "Pod", namespace=namespace))
+    of_team = list(client.objects("v1", "Pod", namespace=namespace))
+    gated, owners = _gated(of_team)
+    ending, ending_pods = _ending(of_team, datetime.now(UTC))
     return LiveGuide(
         used=started if queue is not None else _texts(quota_used),
         borrowed=_of_queue(queue, "borrowed") if queue is not None else {},
         free=_free(nodes, used),
         waiting=tuple(_waiting(workloads, _pools_of_flavors(client), queue, nodes)),
         held=_held(client, namespace, queue),
-        incomplete=tuple(_incomplete(workloads, started, quota, gated)),
+        incomplete=tuple(_incomplete(workloads, started, quota, gated, ending, ending_pods)),
         deactivated=tuple(_deactivated(workloads)),
         refused=why_new_pods_are_refused(quota_used, quota, gated, owners),
     )
@@ -124,6 +127,34 @@ def _gated(pods: Iterable[Mapping[str, Any]]) -> tuple[Mapping[str, int], Sequen
             units[key] = units.get(key, 0) + count
             owners[_owner(pod)] = None
     return units, list(owners)
+
+
+def _ending(pods: Iterable[Mapping[str, Any]], now: datetime) -> tuple[Mapping[str, int], Sequence[str]]:
+    """Return the GPU units of deleted pods that still run, by key of the ResourceQuota, and the pods' names.
+
+    Kueue frees the quota of a workload when it is deleted or its Job is suspended. The ResourceQuota counts the
+    pods until they have ended. It ignores pods that have exceeded their grace period, as on a lost node.
+
+    Sources: kubernetes-sigs/kueue v0.19.2, pkg/controller/jobframework/reconciler.go (finalize) and
+    pkg/controller/jobs/job/job_controller.go (IsActive); kubernetes v1.36.3, pkg/quota/v1/evaluator/core/pods.go
+    (QuotaV1Pod); read 2026-11-30.
+    """
+    units: dict[str, int] = {}
+    named: list[str] = []
+    for pod in pods:
+        metadata = pod["metadata"]
+        ended = mapping_at(pod, "status").get("phase") in ("Succeeded", "Failed")
+        if ended or "deletionTimestamp" not in metadata or not mapping_at(pod, "spec").get("nodeName"):
+            continue
+        grace = timedelta(seconds=int(metadata.get("deletionGracePeriodSeconds") or 0))
+        counted = gpu_units(pod)
+        if not counted or now > datetime.fromisoformat(str(metadata["deletionTimestamp"])) + grace:
+            continue
+        named.append(str(metadata["name"]))
+        for resource, count in counted.items():
+            key = names.quota_key(resource)
+            units[key] = units.get(key, 0) + count
+    return units, named
 
 
 def _owner(pod: Mapping[str, Any]) -> str:
@@ -215,9 +246,11 @@ def _incomplete(
     started: Mapping[str, str],
     hard: Mapping[str, Any],
     gated: Mapping[str, int],
+    ending: Mapping[str, int],
+    ending_pods: Sequence[str],
 ) -> Iterator[Incomplete]:
     for one in workloads:
-        if why := why_pods_are_missing(one, started, hard, gated):
+        if why := why_pods_are_missing(one, started, hard, gated, ending, ending_pods):
             yield Incomplete(name=_name(one), why=why)
 
 

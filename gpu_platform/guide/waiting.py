@@ -161,29 +161,42 @@ def why_pods_are_missing(
     started: Mapping[str, str],
     hard: Mapping[str, Any],
     gated: Mapping[str, int] = MappingProxyType({}),
+    ending: Mapping[str, int] = MappingProxyType({}),
+    ending_pods: Sequence[str] = (),
 ) -> str:
     """Return why a pod of a started workload is missing, or "" if the quota does not prevent it.
 
     `started` contains the team's usage in Kueue, by key of the ResourceQuota. `hard` contains the limits of the
-    ResourceQuota. `gated` contains the units of pods that wait for the queue. The ResourceQuota counts these pods,
-    too. A lowered limit does not stop running pods, but the API server refuses pods that would replace lost pods.
+    ResourceQuota. `gated` contains the units of pods that wait for the queue, and `ending` the units of deleted
+    pods that still run. `ending_pods` contains the names of the latter. The ResourceQuota counts these pods, too.
+    A lowered limit does not stop running pods, but the API server refuses pods that would replace lost pods.
     """
     conditions = {str(one["type"]): one for one in items_at(workload, "status", "conditions")}
     if conditions.get("Admitted", {}).get("status") != "True" or "Finished" in conditions:
         return ""
     if conditions.get("PodsReady", {}).get("status") != "False":
         return ""
-    over = [
-        f"the team uses {amount} {key.removeprefix('requests.')}"
-        + (f" and its waiting pods hold {gated[key]}" if gated.get(key) else "")
-        + f", but only {hard[key]} are allowed now"
+    excess = {
+        key: parse_quantity(amount) + gated.get(key, 0) - parse_quantity(str(hard[key]))
         for key, amount in started.items()
         if key in hard
         and key not in ("requests.cpu", "requests.memory")  # counted separately, for nodes without GPUs
-        and parse_quantity(amount) + gated.get(key, 0) > parse_quantity(str(hard[key]))
+    }
+    over = [
+        f"the team uses {started[key]} {key.removeprefix('requests.')}"
+        + (f" and its waiting pods hold {gated[key]}" if gated.get(key) else "")
+        + (f" and deleted pods that still run hold {ending[key]}" if ending.get(key) else "")
+        + f", but only {hard[key]} are allowed now"
+        for key, beyond in excess.items()
+        if beyond + ending.get(key, 0) > 0
     ]
     if not over:
         return ""
+    if all(beyond <= 0 for beyond in excess.values()):  # only because of the deleted pods
+        return (
+            f"a missing pod is refused: {', '.join(over)}, including what may be borrowed. It is created when the "
+            f"deleted pods have ended; `kubectl delete pod {' '.join(ending_pods)} --now` ends them within seconds"
+        )
     waiting = any(gated.get(key) for key in started)
     delete = "waiting pods by fewer replicas of their Deployments" if waiting else "another workload"
     return (

@@ -152,3 +152,39 @@ def test_a_quota_with_room_for_waiting_pods_refuses_nothing() -> None:
     guide = guide_of(*full_quota("24"), *(gated_pod(number) for number in range(8)))
     assert (guide.incomplete, guide.refused) == ((), "")
     assert guide_of(*full_quota("16")).refused == ""
+
+
+def ending_pod(until: str) -> dict[str, Any]:
+    """Return a deleted pod with eight GPUs. Its grace period ends at `until`."""
+    return {
+        "kind": "Pod",
+        "metadata": {
+            "name": "old-x2",
+            "namespace": "vision",
+            "deletionTimestamp": until,
+            "deletionGracePeriodSeconds": 3600,
+        },
+        "spec": {
+            "nodeName": "train-0",
+            "containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "8"}}}],
+        },
+        "status": {"phase": "Running"},
+    }
+
+
+def test_deleted_pods_that_still_run_are_named_with_the_refused_job() -> None:
+    (incomplete,) = guide_of(*full_quota("16"), ending_pod("2100-01-01T00:00:00Z")).incomplete
+    assert (
+        "uses 16 nvidia.com/gpu and deleted pods that still run hold 8, but only 16 are allowed" in incomplete.why
+    )
+    assert "`kubectl delete pod old-x2 --now` ends them within seconds" in incomplete.why
+
+
+def test_ending_pods_do_not_hide_the_advice_about_waiting_pods() -> None:
+    gated = [gated_pod(number) for number in range(8)]
+    (incomplete,) = guide_of(*full_quota("16"), *gated, ending_pod("2100-01-01T00:00:00Z")).incomplete
+    assert "Delete waiting pods" in incomplete.why
+
+
+def test_the_quota_does_not_count_deleted_pods_after_their_grace_period() -> None:
+    assert guide_of(*full_quota("16"), ending_pod("2026-01-01T00:00:00Z")).incomplete == ()
