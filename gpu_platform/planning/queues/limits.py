@@ -187,6 +187,14 @@ def ceiling(quota: Quota, flavors: Sequence[FlavorQuota], gpus: Collection[str])
 
     A ResourceQuota with only the nominal quota would reject the pods of a workload that Kueue has started on
     borrowed quota. CPU and memory are included only if the quota names them.
+
+    Kueue's quota does not replace the ResourceQuota. Kueue frees the quota of a workload when the workload is
+    deleted or its Job is suspended, but its pods run until their grace period ends. A team could otherwise delete
+    its Jobs, start others, and hold more GPUs than its quota.
+
+    Sources: kubernetes-sigs/kueue v0.19.2, pkg/controller/jobframework/reconciler.go (finalize),
+    pkg/workload (FinalizeOrphanedWorkload), pkg/controller/jobs/job/job_controller.go (IsActive) and
+    keps/6143-quota-release-strategy; read 2026-11-30.
     """
     limits = [limit for flavor in flavors for limit in flavor.limits]
     sums = {name: Decimal(0) for name in dict.fromkeys(limit.resource for limit in limits)}
