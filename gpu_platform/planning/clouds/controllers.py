@@ -26,7 +26,7 @@ class ControllerPods:
     memory_mib: int
     replicas: int
     apart: bool = False
-    """Whether no two of the pods may run on the same node."""
+    """Whether each pod must run on a different node."""
     critical: bool = False
     """Whether new nodes depend on these pods, so that the pods cannot wait for nodes to be added."""
 
@@ -68,11 +68,11 @@ def excess_requests(name: str, catalog: Catalog, values: Mapping[str, Any]) -> I
 def unmet_selectors(
     name: str, catalog: Catalog, values: Mapping[str, Any], others: Sequence[Mapping[str, str]]
 ) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Yield the path and the unmatched labels of each nodeSelector that matches no node on which controllers can
-    run.
+    """Yield each nodeSelector that matches no node for controllers. Each item is the path of the nodeSelector and
+    its unmatched labels.
 
     System nodes have only the labels that Kubernetes and the cloud set. `others` are the labels of other nodes.
-    All pods except critical pods may run on these nodes.
+    Critical pods do not run on these nodes.
     """
     known = catalog.controllers.get(name)
     for pod in known.pods if known is not None else ():
@@ -113,7 +113,7 @@ def _amounts(pod: ControllerPod, values: Mapping[str, Any], resource: str) -> tu
 
 
 def _amount(resources: Any, kind: str, resource: str, of_chart: int | None) -> int | None:  # noqa: ANN401 - Helm values
-    """Return an amount from the Helm values, or the chart's default. A null value removes the chart's default."""
+    """Return a request or limit from the Helm values, or the chart's default. A null value removes the default."""
     known = cast("Mapping[str, Any]", resources) if isinstance(resources, Mapping) else {}
     amounts: Mapping[str, Any] | None = known.get(kind, {})
     if amounts is None or resource not in amounts:

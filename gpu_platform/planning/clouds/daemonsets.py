@@ -5,13 +5,13 @@ chart), kube-proxy 100m (add-on), ebs-csi-node 3 x 10m and 40 MiB (kubernetes-si
 eks-node-monitoring-agent 10m and 30 MiB with a DCGM server that requests nothing (v1.7.0, chart), the EFA device
 plugin 10m and 20 MiB (aws/eks-charts), dranet 100m and 50 MiB (kubernetes-sigs/dranet, install.yaml), fsx-csi-node
 30m and 104 MiB (v1.10.0, chart), s3-csi-node 10m and 40 MiB (awslabs/mountpoint-s3-csi-driver v2.7.0, chart). For
-comparison, 18 clusters of 2i2c-org/infrastructure have 170m to 195m and 250 MiB, including two of 2i2c's own
-DaemonSets.
+comparison, the DaemonSets in 18 clusters of 2i2c-org/infrastructure request 170m to 195m and 250 MiB, including
+two of 2i2c's own DaemonSets.
 
 GKE publishes no requests. Up to 344m and 596 MiB were measured in 12 clusters of 2i2c-org/infrastructure
 (calico-node, fluentbit-gke, gke-metadata-server, gke-metrics-agent, ip-masq-agent, netd, pdcsi-node and two of
 2i2c's own; daemonset_requests.yaml). kube-proxy, node-local-dns, the collector of managed Prometheus and GKE's
-device plugin run on the nodes as well. The same amounts are assumed for machines outside of any cloud.
+device plugin run on the nodes as well. The same amounts are assumed for machines outside any cloud.
 
 The operator's operands request nothing by default (NVIDIA/gpu-operator v26.7.0, chart). The cluster's owner may
 add other DaemonSets, which the stack file does not describe. The plan reserves room for two of them, such as a log

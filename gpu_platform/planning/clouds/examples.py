@@ -1,4 +1,4 @@
-"""Find example values in shipped stack files that a user must replace, on every cloud."""
+"""Find example values that users must replace in a stack file, on any cloud."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ _OPERANDS: Final = (
 
 
 def gpu_parts(cluster: Cluster) -> GpuParts:
-    """Return `cluster.parts`, or the default values for a sandbox, because no owner installs software there."""
+    """Return `cluster.parts`, or the default values for a sandbox, where no owner installs software."""
     return GpuParts() if isinstance(cluster, SandboxCluster) else cluster.parts
 
 

@@ -1,4 +1,5 @@
-"""Cloud resources of objects in a cluster. The cloud keeps them if the cluster is deleted before the objects.
+"""Cloud resources that belong to objects in a cluster. The cloud keeps these resources if the cluster is deleted
+before the objects.
 
 Sources: EKS API reference, DeleteCluster (load balancers of Services are orphaned and prevent the deletion of the
 VPC); gcloud reference, `container clusters delete` (the deletion of load balancers and persistent disks is not

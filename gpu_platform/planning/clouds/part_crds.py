@@ -1,7 +1,7 @@
 """Decide whether the CRDs of a cluster have the fields that a stack needs, and whether Helm can upgrade the CRDs.
 
-If an object of a chart's templates already exists without the label and annotations of the release, Helm refuses
-it. Source: helm.sh/helm, pkg/action/validate.go (checkOwnership); read 2026-11-30.
+Helm refuses to install a chart if an object from its templates already exists without the label and annotations of
+the release. Source: helm.sh/helm, pkg/action/validate.go (checkOwnership); read 2026-11-30.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def needed_of_owner(part: PartPlan) -> tuple[CrdField, ...]:
 
 
 def lacks(fields: Sequence[CrdField], definitions: Definitions) -> str:
-    """Return text that names the fields that the cluster lacks."""
+    """Name the fields or CRDs that the cluster lacks, as text."""
     return " and ".join(
         f"its CRD {one.crd} has no {one.field or f'version {one.version}'}"
         if one.crd in definitions
@@ -94,7 +94,7 @@ def lacks(fields: Sequence[CrdField], definitions: Definitions) -> str:
 
 
 def needed(fields: Sequence[CrdField]) -> str:
-    """Return the oldest controller releases that have the fields, with the reasons for needing them."""
+    """Return the oldest controller releases that have the fields, with the reasons why the fields are needed."""
     reasons: dict[str, list[str]] = {}
     for one in fields:
         reasons.setdefault(one.release, []).append(one.why)
@@ -122,10 +122,11 @@ def adopting(chart: Chart, names: Collection[str]) -> str:
 def upgraded_folders(
     charts: Iterable[Chart], deployed: Mapping[HelmRelease, str], installed: Collection[str]
 ) -> Iterator[str]:
-    """Yield text for each chart whose CRDs Helm does not upgrade with the chart.
+    """Yield a warning for each chart that `up` upgrades without its CRDs, because Helm does not upgrade the CRDs
+    in a chart's `crds` folder.
 
-    `deployed` contains the chart version of each release of the last `up`. `installed` contains the names of the
-    releases that the next `up` installs.
+    `deployed` contains the chart version of each release that the last `up` deployed. `installed` contains the
+    names of the releases that the next `up` installs.
     """
     for chart in charts:
         version = deployed.get((chart.namespace, chart.name), chart.version)

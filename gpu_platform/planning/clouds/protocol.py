@@ -53,7 +53,7 @@ class OperatorSettings:
     """Settings that the GPU Operator needs on a provider's nodes.
 
     `writes_object` means that the program creates the operator's custom resource itself, without a Helm chart.
-    `reboots_for_mig` means that some changes of the MIG mode need a reboot, because a virtual machine cannot reset
+    `reboots_for_mig` means that some changes to the MIG mode need a reboot, because a virtual machine cannot reset
     only its GPUs. `driver_dir` and `toolkit_dir` are the directories of the driver and the toolkit on the host, or
     None for the operator's defaults. `reads_runtime_file` means that containerd's configuration file is complete,
     so that the toolkits of all releases can read the file instead of asking containerd.
@@ -127,7 +127,9 @@ class CloudPools:
     surge_nodes: Callable[[PoolPlan, CloudCluster], int] = lambda pool, cluster: 0
     """Return how many nodes the pool may have above its maximum while its nodes are rolled."""
     properties: Callable[[PoolPlan, CloudCluster], Mapping[str, str]] = lambda pool, cluster: {}
-    """Return the properties whose change replaces the pool or its nodes, by their names in the cloud's API."""
+    """Return properties of the pool, by their names in the cloud's API. A change to one of them replaces the pool
+    or its nodes.
+    """
     check_nodes: Callable[[Pool, Problems], None] = _nothing
     """Record problems with the pool's `nodes` that do not depend on its machine type.
 
@@ -225,8 +227,8 @@ class CloudControlPlane:
 
     The second argument contains the Pulumi types of the resources that `up` creates.
     """
-    window_note: Callable[[WindowPlan], str] = lambda window: "only `up` starts a change of the nodes"
-    """Return how the maintenance window in `changes` affects changes that the cloud makes on its own."""
+    window_note: Callable[[WindowPlan], str] = lambda window: "only `up` starts to change the nodes"
+    """Return how the maintenance window in `changes` affects changes that the cloud makes without `up`."""
     check_window: Callable[[WindowPlan | None, Problems], None] = _nothing
     """Record why the cloud cannot use the maintenance window in `changes`.
 
@@ -307,7 +309,7 @@ class CloudNetwork:
     closed_ports: str | None = None
     """Why the control plane reaches webhooks only on ports 443 and 10250, or None if it reaches all ports."""
     host_policy: HostPolicy | None = "FQDNNetworkPolicy"
-    """The kind of network policy that can name hosts, or None if the cluster has no such policy."""
+    """The kind of network policy that supports host names, or None if the cluster has no such policy."""
     pod_egress: tuple[PodEgress, ...] = ()
     """Addresses that pods need for identity and DNS if their team has no cloud identity."""
     identity_egress: tuple[PodEgress, ...] = ()
@@ -317,7 +319,7 @@ class CloudNetwork:
     api_egress_note: str = ""
     """Requirement that must be met before pods can use the addresses in `api_egress`."""
     check_hosts: Callable[[Problems], None] = _nothing
-    """Record why egress rules cannot name hosts. `problems` points to the host name."""
+    """Record why egress rules cannot contain host names. `problems` points to the host name."""
     check_apis: Callable[[str, Problems], None] = _refuse_api_egress
     """Record why egress rules cannot allow only the cloud's APIs.
 
@@ -347,8 +349,8 @@ class CloudStorage:
     plan: Callable[
         [Mapping[str, StorageClass], str, Sequence[PoolPlan], str | None, Catalog], Decided[StoragePlan]
     ] = lambda storage, stack, pools, kubernetes, catalog: Decided(StoragePlan())
-    """Return the plan for a stack's storage classes on a Kubernetes version, with the cloud resources that they
-    need.
+    """Return the plan for a stack's storage classes, with the cloud resources that they need. The fourth argument
+    is the Kubernetes version, if known.
     """
 
 

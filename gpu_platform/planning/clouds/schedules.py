@@ -34,7 +34,7 @@ class SchedulePlan:
 
     @property
     def hours(self) -> float:
-        """Hours per week in which the pool has nodes."""
+        """Number of hours per week in which the pool has nodes."""
         start, stop = (time.fromisoformat(one) for one in (self.start, self.stop))
         return len(self.days) * ((stop.hour - start.hour) + (stop.minute - start.minute) / 60)
 

@@ -25,7 +25,7 @@ SetsSize = Literal["always", "on-edit", "on-creation"]
 Access = Literal["sandbox", "kubeconfig", "outputs"]
 """How clients reach a cluster: through a local sandbox, the user's kubeconfig, or the outputs of its stack."""
 HostPolicy = Literal["FQDNNetworkPolicy", "CiliumNetworkPolicy"]
-"""Kinds of network policies that can name hosts. FQDNNetworkPolicy is for GKE, and CiliumNetworkPolicy is for
+"""Kinds of network policies that support host names. FQDNNetworkPolicy is for GKE, and CiliumNetworkPolicy is for
 Cilium.
 """
 
@@ -43,7 +43,7 @@ class Example:
 class GrowingNodes:
     """Nodes that belong to no pool and that an autoscaler adds and removes.
 
-    `setting` is the stack file setting that makes their number fixed.
+    `setting` is the stack file setting that fixes the number of these nodes.
     """
 
     what: str
@@ -147,10 +147,10 @@ class ClusterSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodEgress:
-    """A destination outside of all namespaces that a team's pods may reach, with its ports as pairs of number and
-    protocol.
+    """A destination, outside all namespaces, that a team's pods may reach. Each of its ports is a pair of number
+    and protocol.
 
-    `name` is the purpose, such as identity. `but` contains the networks within `cidr` that stay blocked.
+    `name` is the purpose, such as identity. `but` contains the networks within `cidr` that remain blocked.
     """
 
     name: str
@@ -164,7 +164,7 @@ class CreatedCluster(Protocol):
 
     @property
     def api_access(self) -> tuple[str, ...]:
-        """Networks (CIDR) outside of the VPC that may reach the API server."""
+        """Networks (CIDR) outside the VPC that may reach the API server."""
         ...
 
     @property
@@ -187,7 +187,8 @@ class CreatedCluster(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """Maximum seconds that the deployment engine waits to create, update and delete a resource.
+    """Maximum time in seconds that the deployment engine waits for the creation, update or deletion of a
+    resource.
 
     None means the engine's default.
     """
@@ -202,11 +203,12 @@ class RollLimits:
     """How the nodes of a pool are rolled.
 
     `at_a_time` is the number of nodes that are rolled at the same time, or None for all nodes. `unlimited` is the
-    reason why the roll has no time limit, or empty if the deployment engine waits for the roll. `needs_empty` is
-    the reason why the pool must have no nodes during the roll, or empty if it may have nodes. `only_while` states
-    the condition under which a new node can be created, such as `while the reservation has a free instance`, or is
-    empty. `image` describes the image of the new nodes if the roll names no other release. If `image` is empty,
-    the new nodes keep the current image. `new_nodes_only` means that an upgrade does not change existing nodes.
+    reason why the rolling update has no time limit, or empty if the deployment engine waits for it. `needs_empty`
+    is the reason why the pool must have no nodes during the rolling update, or empty if it may have nodes.
+    `only_while` states the condition under which a new node can be created, such as `while the reservation has a
+    free instance`, or is empty. `image` describes the image of the new nodes if the rolling update names no other
+    release. If `image` is empty, the new nodes keep the current image. `new_nodes_only` means that an upgrade does
+    not change existing nodes.
     """
 
     at_a_time: int | None = None
@@ -344,8 +346,8 @@ class NicDevices:
 class NodeFabric:
     """The fabric of a pool's NICs if its pods need more access to the node than Pod Security allows.
 
-    `name` is the key in the catalogue's `fabric_pods`. `labels` are labels that the cloud sets on such nodes, and
-    that pods use to select them. `networks` are the Kubernetes networks that a pod with all NICs joins. If
+    `name` is the key in the catalogue's `fabric_pods`. `labels` are the node labels that the cloud sets and that
+    pods use to select these nodes. `networks` are the Kubernetes networks that a pod with all NICs joins. If
     `networks` is empty, the pod claims the NICs instead.
     """
 
@@ -379,11 +381,11 @@ class CloudNodes:
     replaced_delete_first: bool = False
     """Whether a pool is deleted before its replacement is created."""
     rolled_delete_first: bool = False
-    """Whether a roll deletes a node before it creates the replacement node."""
+    """Whether a rolling update deletes a node before it creates the replacement node."""
     timeouts: Timeouts = field(default_factory=Timeouts)
     """How long the deployment engine waits for the pool."""
     roll_limits: RollLimits = field(default_factory=RollLimits)
-    """How the pool's nodes are rolled, and the limits of the roll."""
+    """How the pool's nodes are rolled, and the limits of the rolling update."""
     alternatives: tuple[str, ...] = ()
     """Other machine types that the pool's nodes may have."""
     account_needs: tuple[AccountNeed, ...] = ()
@@ -391,7 +393,7 @@ class CloudNodes:
     created_on_demand: str | None = None
     """Why the pool may initially have fewer than `desired` nodes, or None if it starts with `desired` nodes."""
     huge_pages_mib: int = 0
-    """Memory of a node in MiB that only pods with huge pages can use."""
+    """Memory in MiB that a node reserves as huge pages. Only pods that request huge pages can use it."""
     autoscaled: bool = False
     """Whether an autoscaler changes the number of nodes depending on the pending pods."""
     sets_size: SetsSize = "always"
@@ -424,9 +426,9 @@ class CloudNodes:
     local_nvme: bool = False
     """Whether container images and the pods' local volumes are on the node's local NVMe disks."""
     disk_gib: int = 0
-    """Size in GiB of the node's volume for images and pod data, unless they are on local disks."""
+    """Size in GiB of the node's volume for images and pod data, unless these are on local disks."""
     volumes: int | None = None
-    """Maximum number of disks of claims that a node can attach, or None if it is not known."""
+    """Maximum number of disks for claims that a node can attach, or None if it is not known."""
     sized_groups: tuple[SizedGroup, ...] = ()
     """Node groups whose size `up` sets only if `count` was edited."""
     windows: tuple[CapacityWindow, ...] = ()
@@ -449,8 +451,8 @@ class CloudNodes:
 class CloudPool:
     """The cloud-specific plan for a pool.
 
-    `plan` contains the resources of the pool, or is None if no cloud creates the nodes. All cloud-independent
-    planning of the pool depends only on `nodes`.
+    `plan` contains the resources of the pool, or is None if no cloud creates the nodes. Cloud-independent planning
+    uses only `nodes`.
     """
 
     plan: object | None = None

@@ -37,7 +37,7 @@ class StorageClassPlan:
     smallest: str = ""
     """Smallest volume that the cloud creates and bills. If empty, volumes have the claimed size."""
     unable: tuple[str, ...] = ()
-    """Pools that are known to have nodes that cannot mount the storage class's volumes."""
+    """Pools with nodes that are known to be unable to mount the storage class's volumes."""
     topology_key: str = ""
     """Node label in which the driver finds the zone, or empty if the storage class has no zones."""
 
@@ -49,7 +49,8 @@ NFS: Final = "nfs"
 class MountProblem:
     """Why nodes cannot mount the volumes of a storage class.
 
-    `field` is a field of the storage class, with a value that solves the problem. It is empty if there is none.
+    `field` is a field of the storage class, with a value that solves the problem. It is empty if no value of a
+    field solves the problem.
     """
 
     why: str
@@ -139,9 +140,9 @@ class VolumePlan:
     renames: bool = True
     """Whether files can be renamed. Libraries that first write to a temporary file need renames."""
     sidecar: VolumeSidecar | None = None
-    """Sidecar that mounts the volume in the pod itself, or None if the node mounts it."""
+    """Sidecar that mounts the volume in the pod itself, or None if the node mounts the volume."""
     unable: tuple[str, ...] = ()
-    """Pools that are known to have nodes that cannot mount the volume."""
+    """Pools with nodes that are known to be unable to mount the volume."""
 
     @property
     def in_pod(self) -> bool:
@@ -189,7 +190,7 @@ class StoragePlan:
     settings: tuple[ClusterSetting, ...] = ()
     """Further settings of the file systems. A preview compares them with the last deployment."""
     cloud_disks: Mapping[str, DiskStorage] = field(default_factory=dict[str, DiskStorage], metadata=NOT_IN_JSON)
-    """Disk classes that nobody declares, because the cloud or the program creates them."""
+    """Disk classes that are not declared in the stack file, because the cloud or the program creates them."""
 
 
 def check_iops(one: DiskStorage, disk: str, limits: tuple[int, int], here: Problems) -> None:

@@ -54,8 +54,7 @@ _RULES: Final[Mapping[VendorName, _Rules]] = {
 
 
 def with_working_fabric(machine: MachineType, catalog: Catalog) -> MachineType:
-    """Return the machine type. If no supported Kubernetes version can use its RDMA interfaces, return it without
-    them.
+    """Return the machine type, without its RDMA interfaces if no supported Kubernetes version can use them.
 
     Source: `fabric_broken_from` of its family in the catalogue.
     """

@@ -1,11 +1,11 @@
 """Facts about the vendors of machine types, such as the memory that the kubelet reserves, the unit of GPU quotas
 and the reference region.
 
-On EKS, the kubelet reserves 255 MiB, and 11 MiB for each pod that `eks_max_pods` returns, whatever `maxPods` is.
-For on-premises machines the same formula is used with 110 pods. On GKE, the kubelet reserves 25 % of the first 4
-GiB, 20 % of the next 4, 10 % of the next 8, 6 % of the next 112, and 2 % of the remaining memory. Sources:
-awslabs/amazon-eks-ami, nodeadm/internal/kubelet (withDefaultReservedResources, CalcMaxPods), 2026-07-23, read
-2026-11-23; Google Cloud, "Plan GKE Standard node sizes".
+On EKS, the kubelet reserves 255 MiB plus 11 MiB per pod, for the number of pods that `eks_max_pods` returns,
+whatever `maxPods` is. For on-premises machines the same formula is used with 110 pods. On GKE, the kubelet
+reserves 25 % of the first 4 GiB, 20 % of the next 4, 10 % of the next 8, 6 % of the next 112, and 2 % of the
+remaining memory. Sources: awslabs/amazon-eks-ami, nodeadm/internal/kubelet (withDefaultReservedResources,
+CalcMaxPods), 2026-07-23, read 2026-11-23; Google Cloud, "Plan GKE Standard node sizes".
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Vendor:
     `name` is the `vendor` of a machine type in the catalogue, and `title` is the heading of its machine types in
     the documentation. `reserved_memory_mib` returns the memory in MiB that the kubelet reserves on a machine type.
     `quota_unit` is the unit of GPU quotas. `reference_region` is the region whose list prices are shown for a
-    cluster outside of any cloud region, or None if the vendor publishes no prices. `layouts_by_gpu` is true if the
+    cluster outside any cloud region, or None if the vendor publishes no prices. `layouts_by_gpu` is true if the
     GPUs of a node may have different MIG layouts. `kubelet_pods` returns the maximum number of pods on a machine
     type. `rdma_huge_pages_mib` is the memory in MiB that a node must reserve as huge pages for RDMA.
     """

@@ -85,8 +85,8 @@ def plan_addons(
             configuration={"controller": {"extraVolumeTags": dict(company_tags)}} if company_tags else {},
             before_nodes=False,
             service_account="ebs-csi-controller-sa",
-            # V2 allows access only to volumes that the driver has tagged. The cluster-scoped policy is not used,
-            # because it does not cover Karpenter's nodes.
+            # Version V2 of the policy allows access only to volumes that the driver has tagged.
+            # The cluster-scoped policy is not used, because it does not cover Karpenter's nodes.
             managed_policies=policy("AmazonEBSCSIDriverPolicyV2"),
             statements=iam_statements("volume-keys", {"keys": volume_keys}),
         ),
@@ -109,7 +109,7 @@ def _cni_environment(tags: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def with_pod_subnets(configuration: Mapping[str, Any], region: str, subnets: Mapping[str, str]) -> dict[str, Any]:
-    """Return the configuration of the VPC CNI with the pod subnet of each zone.
+    """Add the pod subnet of each zone to a configuration of the VPC CNI, and return the result.
 
     An ENIConfig without security groups gives pod interfaces the security groups of the node's primary interface.
     """

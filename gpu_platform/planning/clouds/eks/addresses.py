@@ -62,8 +62,8 @@ def addresses_with_pods(own: int, vcpus: int) -> NodeAddresses:
 class _Group:
     """A group of similar nodes at its maximum size, with the number of subnet addresses that each node takes.
 
-    `path` is the stack file field that sets the number of nodes. `rolled` is the number of nodes that are added
-    during a roll.
+    `path` is the stack file field that sets the number of nodes. `rolled` is the number of nodes that a rolling
+    update adds.
     """
 
     name: str
@@ -212,8 +212,8 @@ def _room(cidr: str) -> int:
 
 
 def _wider(vpc: VpcPlan, field: _Field, groups: Sequence[_Group]) -> str | None:
-    """Return the widest range of a field, or None if the field already has this range or the range is too small
-    for all nodes.
+    """Return the widest range of a field. Return None if the field already has this range, or if the range has too
+    few addresses for all nodes.
     """
     larger = _widest(vpc, field)
     short = any(one.field == field and one.least > one.room for one in _shortages(larger, groups))

@@ -1,8 +1,8 @@
 """Check the alternative machine types of an EKS pool, because pods must run equally well on each of them.
 
-EKS tries the types of an on-demand node group in order. It starts spot nodes of the type that is least likely to
-be reclaimed. Karpenter takes the cheapest type. The types are listed in the node group, not in its launch
-template.
+EKS tries the types of an on-demand node group in order. For spot nodes, it chooses the type whose instances are
+least likely to be reclaimed. Karpenter takes the cheapest type. The types are listed in the node group, not in its
+launch template.
 
 Sources: EKS user guide, "Managed node group capacity types" and "Customize managed nodes with launch templates";
 EKS API, CreateNodegroup (instanceTypes); read 2026-11-23.
@@ -74,7 +74,7 @@ def check_alternatives(pool: Pool, machine: MachineType, catalog: Catalog, probl
 def _differences(
     pool: Pool, machine: MachineType, other: MachineType, catalog: Catalog
 ) -> Iterator[tuple[str, str]]:
-    """Yield the differences that affect pods or node validation. Each difference has the actual and the allowed
+    """Yield the differences that affect pods or node validation. Each item is the actual value and the allowed
     value.
     """
     if other.gpu != machine.gpu:

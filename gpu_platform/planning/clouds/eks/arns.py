@@ -1,4 +1,4 @@
-"""Check ARNs of the stack file against the partition, region and account of the cluster."""
+"""Check ARNs in the stack file against the partition, region and account of the cluster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from gpu_platform.stack.cluster import EksCluster
 
 _IDENTITY_CENTER_NAMES: Final = "AWSReservedSSO_"
 _IDENTITY_CENTER_PATH: Final = "/aws-reserved/sso.amazonaws.com/"
-"""Path of the roles of IAM Identity Center. The home region follows it, unless this is us-east-1."""
+"""Path prefix of the roles that IAM Identity Center creates. The name of its home region follows, unless that
+region is us-east-1.
+"""
 _COMMERCIAL: Final = "aws"
 _GOVCLOUD: Final = "aws-us-gov"
 # AWS partitions by region name prefix. All other regions are commercial (botocore 1.44.5, partitions.json; read
@@ -31,7 +33,7 @@ def partition_of(region: str) -> str:
 
 
 def cluster_arn(cluster: EksCluster) -> str:
-    """Return the ARN of a cluster, with `*` for an account that the stack file does not name."""
+    """Return the ARN of a cluster. If the stack file names no account, `*` stands for the account."""
     partition, account = partition_of(cluster.region), cluster.account or "*"
     return f"arn:{partition}:eks:{cluster.region}:{account}:cluster/{cluster.name}"
 
@@ -123,14 +125,15 @@ def is_reserved_role(arn: str) -> bool:
 
 
 def _is_of_identity_center(arn: str) -> bool:
-    """Return whether the name of a role is a name of IAM Identity Center. People often copy the name without its
-    path, because the ConfigMap aws-auth and the ARN of a session contain no path.
+    """Return whether IAM Identity Center created a role, judging by the role's name. People often copy the name
+    without its path, because the ConfigMap aws-auth and the ARN of a session contain no path.
     """
     return ":role/" in arn and arn.rpartition("/")[2].startswith(_IDENTITY_CENTER_NAMES)
 
 
 def check_principal(arn: str, problems: Problems) -> None:
-    """Record a problem for a role of IAM Identity Center without its path. EKS creates no access entry for it.
+    """Record a problem for the ARN of an IAM Identity Center role if the ARN lacks the role's path. EKS creates no
+    access entry for such an ARN.
 
     `problems` points at the ARN's field. Source: EKS API, CreateAccessEntry: "The specified principalArn is
     invalid: invalid principal" (terraform-aws-modules/terraform-aws-eks#2969); IAM Identity Center user guide,

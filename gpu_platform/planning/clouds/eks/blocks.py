@@ -48,7 +48,7 @@ class ScheduledSize:
     (terraform-provider-aws#3033, read 2026-11-23). A recurring action can be created at any time, and is not
     deleted. The action for a block runs once a year, and a block is reserved at most eight weeks ahead.
 
-    `name` contains the time and the size, so that a change of either creates a new action. An update of the old
+    `name` contains the time and the size, so that a change to either creates a new action. An update of the old
     action would send the time that AWS computed for its last run (terraform-provider-aws#38983).
     """
 

@@ -36,9 +36,9 @@ _SECTIONS = (
     "updates",
 )
 _MOST_BYTES = 10 * 1024
-"""Number of bytes that commands and settings may use, out of 16 KiB of user data.
+"""Maximum number of bytes of commands and settings, out of 16 KiB of user data.
 
-The bootstrap program and the cluster's connection details use the other bytes.
+The bootstrap program and the cluster's connection details use the remaining bytes.
 """
 _INSTEAD = {
     "kernel.sysctl": "write tuning.sysctls",

@@ -2,8 +2,8 @@
 
 The driver reads and writes with its own identity, so pods of teams never have S3 credentials. A team can reach a
 bucket only through a PersistentVolume that is bound to the team's claim, and teams cannot create
-PersistentVolumes. The driver's processes run in a separate namespace, so the network policies of teams stay
-closed.
+PersistentVolumes. The driver's processes run in a separate namespace, so the teams' network policies need not
+allow traffic to S3.
 
 Sources: awslabs/mountpoint-s3-csi-driver v2.7, docs/CONFIGURATION.md and docs/CACHING.md; EKS user guide,
 Mountpoint for Amazon S3 add-on; read 2026-11-23.

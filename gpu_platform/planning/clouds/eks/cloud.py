@@ -154,9 +154,10 @@ def eks(
             check=lambda identity, problems: check_identity(identity, cluster, partition, problems),
         ),
         network=CloudNetwork(
-            # AWS supports network policies of the VPC CNI only for pods that have an owner. An existing cluster
-            # may use another network plugin, which the stack file does not name. Source: EKS user guide, "Limit
-            # Pod traffic with Kubernetes network policies", considerations; read 2026-11-26.
+            # AWS supports network policies of the VPC CNI only for pods that have an owner reference.
+            # An existing cluster may use another network plugin, which the stack file does not name.
+            # Source: EKS user guide, "Limit Pod traffic with Kubernetes network policies", considerations; read
+            # 2026-11-26.
             isolates_bare_pods=False,
             closed_ports=_closed_ports(cluster.security_groups),
             pod_egress=_POD_EGRESS[: 1 if create is not None else 2],

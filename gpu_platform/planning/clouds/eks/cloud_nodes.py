@@ -77,7 +77,8 @@ def node_group_nodes(plan: EksPoolPlan, cluster: EksCluster, catalog: Catalog) -
         huge_pages_mib=EFA_HUGE_PAGES_MIB if efa else plan.huge_pages * HUGE_PAGE_MIB,
         autoscaled=plan.autoscaled,
         sets_size="on-edit" if plan.keeps_size else "always",
-        # Nodes of a custom AMI keep the AMI's Kubernetes version, and get their labels only when they are created.
+        # Nodes with a custom AMI keep the AMI's Kubernetes version, and get their labels only when they are
+        # created.
         keeps_version=plan.ami is not None,
         relabels_in_place=plan.ami is None,
         nic_resources={} if plan.dranet else efa_resources(efa),
@@ -175,7 +176,7 @@ def karpenter_nodes(plan: KarpenterPoolPlan, cluster: EksCluster, catalog: Catal
         keeps_version=plan.keeps_version,
         nic_resources=efa_resources(efa),
         # Karpenter creates no node for a pod that requests huge pages. libfabric does not require huge pages.
-        # Karpenter also creates no node for claims of EFA interfaces.
+        # Karpenter also creates no node for a pod that claims EFA interfaces.
         network_requests=efa_requests(efa, huge_pages=False),
         fabric_nics=_fabric_nics(efa),
         replacement=f"Karpenter NodePool {plan.name}: delete the NodeClaim of the node (kubectl get nodeclaims "
@@ -248,7 +249,7 @@ def _karpenter_rolls(plan: KarpenterPoolPlan, grace: int) -> RollLimits:
 
 
 def surge_nodes(pool: PoolPlan, cluster: CloudCluster) -> int:
-    """Return how many nodes EKS or Karpenter adds to a pool during a roll."""
+    """Return how many nodes EKS or Karpenter adds to a pool during a rolling update."""
     plan = pool.cloud
     assert isinstance(cluster, EksClusterPlan)  # noqa: S101 - the plan is of this cloud
     assert isinstance(plan, EksPoolPlan | KarpenterPoolPlan)  # noqa: S101 - its pools are, too
@@ -260,7 +261,7 @@ def surge_nodes(pool: PoolPlan, cluster: CloudCluster) -> int:
 
 
 def _karpenter_surge(plan: KarpenterPoolPlan) -> int:
-    """Return how many nodes Karpenter adds during a roll, beyond the limits of the NodePool.
+    """Return how many nodes Karpenter adds during a rolling update, beyond the limits of the NodePool.
 
     For reserved capacity this is 0.
 

@@ -334,7 +334,7 @@ def _group_sizes(
 
 
 def _gpu_repair_pools(pools: Sequence[PoolPlan], catalog: Catalog) -> tuple[str, ...]:
-    """Return the managed GPU pools with node repair whose GPUs the node monitoring agent reads."""
+    """Return the managed GPU pools that have node repair and whose GPUs the node monitoring agent monitors."""
     managed = [(pool.name, pool.cloud) for pool in pools if isinstance(pool.cloud, EksPoolPlan)]
     machines = catalog.machine_types
     return tuple(

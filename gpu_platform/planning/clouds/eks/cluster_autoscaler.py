@@ -41,17 +41,18 @@ _TEMPLATE: Final = "k8s.io/cluster-autoscaler/node-template"
 _ONLY_EMPTY: Final = "0.01"
 _UNDERUSED: Final = "0.5"
 _NEVER: Final = "8760h"
-_UNREADY_SECONDS: Final = 1200  # the autoscaler removes an unready node after this time unless a tag has another
-_NEW_NODE_SECONDS: Final = (
-    900  # the autoscaler replaces a new node that is not ready after this time by another one
+_UNREADY_SECONDS: Final = (
+    1200  # the autoscaler removes an unready node after this time unless a tag sets another time
 )
+_NEW_NODE_SECONDS: Final = 900  # the autoscaler replaces a new node that is still not ready after this time
 # The kubelet evicts pods when less than 10 % of a file system is free. The file system itself and the image also
 # take space.
 _USABLE_SHARE: Final = 0.85
 
 
 def slow_start_flags(pools: Sequence[SharingPlan]) -> Mapping[str, str]:
-    """Return the flags for an autoscaler of pools with this sharing, or an empty mapping if its defaults suffice.
+    """Return the autoscaler flags for pools with these sharing plans, or an empty mapping if the default flags
+    suffice.
 
     A new node counts as unready until it has passed validation and offers its GPUs. When the default time is over,
     the autoscaler adds another node for the same pods. AWS has no tag for these times, so they apply to all pools.
@@ -94,8 +95,8 @@ def kept_tags(pool: Pool, cluster: EksCluster) -> Mapping[str, str]:
     tags.
 
     The owner's autoscaler discovers every node group by the tags that EKS sets. It would remove idle nodes from a
-    group whose minimum is below its size, such as a group with reserved capacity or a pool with claims. The tags
-    set the threshold to 0, and the utilisation of a node is never below 0.
+    group whose minimum is below its size, such as the group of a pool with reserved capacity or with
+    ResourceClaims for GPUs. The tags set the threshold to 0, and the utilisation of a node is never below 0.
 
     Sources: kubernetes/autoscaler, cloudprovider/aws/README.md (autoscaling options) and
     core/scaledown/eligibility (isNodeBelowUtilizationThreshold); read 2026-11-28.

@@ -35,7 +35,8 @@ def cluster_autoscaler(
     """Return the plan for the Cluster Autoscaler of a cluster with scaled managed node groups.
 
     `partition` is the AWS partition for ARNs. `priorities` contains patterns of Auto Scaling group names by
-    priority. It is empty if pools have no order of preference. `scaled` is the sharing of the scaled pools.
+    priority. It is empty if pools have no order of preference. `scaled` contains the sharing plans of the scaled
+    pools.
     """
     chart = catalog.charts[CHART]
     return ClusterAutoscalerPlan(

@@ -115,7 +115,7 @@ class IamPlan:
     """How IAM roles are created.
 
     `boundary` is the ARN of the permissions boundary. `node_role` is the ARN of an existing role for nodes.
-    `cluster` is a pattern of the cluster's ARN, with `*` for an account that the stack file does not name. IAM
+    `cluster` is a pattern for the cluster's ARN, with `*` for the account if the stack file names none. IAM
     roles are global, but names of clusters are unique only within a region.
     """
 
@@ -168,7 +168,7 @@ class SystemPool:
     release_version: str | None
     """Release of the image.
 
-    If None, EKS uses the newest release at creation, and again at an upgrade of Kubernetes.
+    If None, EKS uses the newest release when it creates the nodes and when Kubernetes is upgraded.
     """
     disk: BlockDevice
     metadata_hop_limit: int
@@ -266,7 +266,7 @@ class CreateEksPlan:
 
     @property
     def extended_support(self) -> bool:
-        """Whether the support type is extended."""
+        """Whether the support type is `EXTENDED`."""
         return self.support_type == "EXTENDED"
 
     @property
@@ -421,7 +421,7 @@ class EksClusterPlan:
 
     @property
     def system_surge(self) -> int:
-        """Number of system nodes that EKS adds during a roll. The roll replaces one node at a time."""
+        """Number of system nodes that EKS adds during a rolling update, which replaces one node at a time."""
         return surge_of(self.zone_count, 1) if self.create is not None else 0
 
     @property

@@ -231,7 +231,7 @@ def _of_create(cluster: EksClusterPlan, create: CreateEksPlan) -> Iterator[Clust
         values=(create.support_type.lower(),),
         loss="in-place",
         on_loss="at the end of standard support, EKS either upgrades the control plane automatically, or keeps "
-        "its version at a higher price; EKS refuses standard once extended support has begun",
+        "its version at a higher price; EKS refuses `standard` once extended support has begun",
     )
     yield ClusterSetting(
         name="kept_by_destroy",
@@ -291,7 +291,7 @@ def _of_system(pool: SystemPool, kubernetes: str) -> Iterator[ClusterSetting]:
     )
     pinned = pool.release_version is not None
     yield ClusterSetting(
-        # A change of the Kubernetes version rolls the nodes anyway.
+        # A change to the Kubernetes version rolls the nodes anyway.
         name=f"system_image of Kubernetes {kubernetes}",
         what="image release of the system nodes",
         field="cluster.create.system.release",

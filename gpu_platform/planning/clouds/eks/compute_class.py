@@ -3,7 +3,7 @@
 Karpenter uses the NodePool with the highest weight first. It uses the next NodePool while the first one has
 reached its limits or its capacity is unavailable. The Cluster Autoscaler uses the priority expander, which reads
 patterns of Auto Scaling group names from a ConfigMap, highest priority first. After a group turns out to have no
-capacity, the autoscaler skips the group for some minutes.
+capacity, the autoscaler skips the group for a few minutes.
 
 Sources: Karpenter 1.14 docs, NodePools, "spec.weight" (1 to 100); kubernetes/autoscaler,
 cluster-autoscaler/expander/priority/readme.md; EKS user guide, managed node groups (names of Auto Scaling groups);

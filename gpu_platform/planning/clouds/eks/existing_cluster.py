@@ -82,7 +82,7 @@ def required_addons(plan: EksClusterPlan) -> Mapping[str, str]:
 
 
 def addon_options(name: str) -> str:
-    """Return the options of `aws eks create-addon` that configure a required add-on, or an empty text."""
+    """Return the options of `aws eks create-addon` that configure a required add-on, or an empty string."""
     return f" --configuration-values '{json.dumps(AGENT_CONFIGURATION)}'" if name == MONITORING_AGENT else ""
 
 

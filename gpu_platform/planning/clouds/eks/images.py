@@ -1,7 +1,7 @@
 """Check and choose the images of EKS nodes. They are images of an EKS family, or custom AMIs that are built on
 such an image.
 
-`_check_driver` of `planning/pools/checks.py` checks whether the driver of the image supports the GPUs.
+`_check_driver` in `planning/pools/checks.py` checks whether the driver of the image supports the GPUs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ORDER = {"al2023": re.compile(r"\d{8}$"), "bottlerocket": re.compile(r"\d+\.\d+
 _ALIASES = {"al2023": re.compile(r"v\d{8}"), "bottlerocket": re.compile(r"v\d+\.\d+\.\d+")}
 
 
-# The provider calls UpdateNodegroupVersion for every change of launch template, version or release.
+# The provider calls UpdateNodegroupVersion for every change to the launch template, version or release.
 # It sends the release only if the release changed.
 # Otherwise EKS uses the newest release, and does not allow an older release afterwards.
 # Sources: terraform-provider-aws, internal/service/eks/node_group.go, resourceNodeGroupUpdate, and its issue
@@ -111,9 +111,9 @@ class PinnedImage:
     release: str
     family: str
     minor: str | None
-    """Kubernetes version in the name of the release. Bottlerocket releases and Karpenter aliases have none."""
+    """Kubernetes version in the name of the release, or None for Bottlerocket releases and Karpenter aliases."""
     alias: bool = False
-    """Whether Karpenter uses the release. Karpenter also accepts aliases."""
+    """Whether Karpenter uses the release. The release may then also be an alias."""
     first_releases: Mapping[str, str]
     """For each Kubernetes version, the family's first release with an image for this version."""
 

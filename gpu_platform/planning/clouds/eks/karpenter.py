@@ -100,8 +100,8 @@ def _node_class(
     }
     if on_nvme:
         spec["instanceStorePolicy"] = "RAID0"
-    # Karpenter has its own field for local disks, so user data does not set them up. User data sets the Topology
-    # Manager.
+    # Karpenter has its own field for local disks, so user data does not set them up.
+    # User data configures the Topology Manager.
     base = user_data(
         pool.model_copy(update={"local_nvme": False}),
         machine,

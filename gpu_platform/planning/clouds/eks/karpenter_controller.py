@@ -116,5 +116,5 @@ def controller_policy(
 
 
 def _short(resources: Sequence[str]) -> str | Sequence[str]:
-    """Return a single resource without a list, because IAM limits the length of a policy."""
+    """Return a single resource as a string instead of a list, because IAM limits the length of a policy."""
     return resources[0] if len(resources) == 1 else resources

@@ -1,4 +1,4 @@
-"""Check a change of the Kubernetes version of an EKS cluster, and explain the cluster's support type.
+"""Check a change to the Kubernetes version of an EKS cluster, and explain the cluster's support type.
 
 Sources: EKS user guide, "Update existing cluster to new Kubernetes version" (one minor version at a time), "Roll
 back a cluster to a previous Kubernetes version" (within 7 days; node groups are rolled back by their owner) and

@@ -1,4 +1,4 @@
-"""Timeouts of EKS operations, and the number of nodes that a roll adds."""
+"""Timeouts of EKS operations, and the number of nodes that a rolling update adds."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ LEAST_ZONES: Final = 2  # number of zones that EKS requires for a cluster
 
 
 def surge_of(zones: int, max_unavailable: int) -> int:
-    """Return how many nodes EKS may add to a node group during a roll. This is `max_unavailable`, but at least two
-    for each zone.
+    """Return how many nodes EKS may add to a node group during a rolling update. This is `max_unavailable`, but at
+    least two nodes per zone.
 
     Source: EKS user guide, "Understand each phase of node updates", read 2026-11-23.
     """

@@ -40,7 +40,9 @@ def uses_dranet(pool: Pool, machine: MachineType) -> bool:
 
 
 def takes_plain_primary(family: AwsFamily) -> bool:
-    """Return whether all EFA interfaces of the family fit in addition to a primary interface without EFA."""
+    """Return whether nodes of the family can have all their EFA interfaces and also a primary interface without
+    EFA.
+    """
     return family.efa_only and (family.efa_only_beside_primary or family.first_efa_card > 0)
 
 
@@ -82,8 +84,8 @@ def _check_via(pool: Pool, machine: MachineType, cluster: EksCluster, here: Prob
     if not uses_efa(pool, machine):
         here.add(
             f"{via!r} without EFA interfaces",
-            "via only on a pool with EFA",
-            "remove via, or write rdma: true on a machine type with EFA",
+            "`via` only on a pool with EFA",
+            "remove `via`, or write `rdma: true` on a machine type with EFA",
         )
     elif (
         via == "dranet" and cluster.kubernetes is not None and minor(cluster.kubernetes) < minor(DRANET_KUBERNETES)

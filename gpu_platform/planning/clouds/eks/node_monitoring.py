@@ -1,8 +1,9 @@
 """What the EKS node monitoring agent detects, and the configuration of its add-on.
 
-Node repair acts on the conditions that this agent sets. It reads GPUs only through its DaemonSet `dcgm-server`.
-On a node without `dcgm-server`, the agent sets the condition AcceleratedHardwareReady to False with the reason
-DCGMError, on which EKS takes no action. It reads no GPUs of arm64 nodes at all, and keeps the condition True.
+Node repair acts on the conditions that this agent sets. The agent reads GPU data only through its DaemonSet
+`dcgm-server`. On a node without `dcgm-server`, the agent sets the condition AcceleratedHardwareReady to False with
+the reason DCGMError, on which EKS takes no action. On arm64 nodes, the agent never reads GPU data, and keeps the
+condition True.
 
 Sources: aws/eks-node-monitoring-agent v1.6.6, monitors/nvidia/monitor.go, monitors/nvidia/dcgm/dcgm_reconcile.go
 and charts (no tolerations of dcgm-server by default); EKS user guide, "Detect node health issues" (DCGMError: no

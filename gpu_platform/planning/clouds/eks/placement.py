@@ -1,4 +1,4 @@
-"""Plan zones and cluster placement groups of EKS nodes.
+"""Plan zones and cluster placement groups for EKS nodes.
 
 Sources: EC2 user guide, placement groups, Capacity Blocks and Capacity Reservations in placement groups;
 eksctl-io/eksctl#7949 and terraform-aws-eks#3730 (a reservation used with a separate group); read 2026-11-21.

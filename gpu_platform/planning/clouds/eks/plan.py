@@ -51,8 +51,8 @@ class NodeGroupPlan:
 
     @property
     def former_name(self) -> str | None:
-        """Another name that the node group may have, because it was created before the form of the capacity blocks
-        changed.
+        """Another name that the node group may have. It has this name if it was created before the stack file
+        switched between a single capacity block and a list.
         """
         return self.block.former_name if self.block is not None else None
 
@@ -75,8 +75,8 @@ class EksPoolPlan:
     """
     ami: str | None
     release_version: str | None
-    """Release of the image. If None, EKS uses the newest release at creation, and again at an upgrade of
-    Kubernetes.
+    """Release of the image. If None, EKS uses the newest release when it creates the nodes and when Kubernetes is
+    upgraded.
     """
     capacity_type: Literal["ON_DEMAND", "SPOT", "CAPACITY_BLOCK"]
     market_type: Literal["capacity-block"] | None

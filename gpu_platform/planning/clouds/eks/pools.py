@@ -55,7 +55,7 @@ _LABEL_DOMAIN = "amazonaws.com"
 OWN_IMAGE = "CUSTOM"  # the only AMI type that EKS accepts with an image in the launch template
 _MAX_TAINTS = 50  # limit of the EKS API for a node group
 _LONGEST_KEY = 63  # maximum length of a label or taint key of a node group, including the key's domain
-_OWN_TAINTS = _MAX_TAINTS - 2  # leaves two taints for the GPU taint and the startup taint of `gate_nodes`
+_OWN_TAINTS = _MAX_TAINTS - 2  # leaves room for the GPU taint and the startup taint of `gate_nodes`
 
 
 def check_eks_pool(
@@ -87,8 +87,8 @@ def check_eks_pool(
 def _check_node_group(pool: Pool, machine: MachineType, problems: Problems) -> None:
     if pool.karpenter is not None:
         problems.at("karpenter").add(
-            "karpenter with provisioner managed",
-            "karpenter only with provisioner karpenter: a node group does not use these settings",
+            "`karpenter` with `provisioner: managed`",
+            "`karpenter` only with `provisioner: karpenter`, because a node group does not use these settings",
             "write provisioner: karpenter, or remove karpenter",
         )
     if pool.count.maximum == 0:
@@ -176,7 +176,8 @@ def _check_kubelet(pool: Pool, problems: Problems) -> None:
     if topology is not None and topology.memory == "static" and topology.policy == "none":
         problems.at("topology").at("memory").add(
             "'static' with policy none",
-            "static only with a topology policy: without a policy memory is not aligned with CPUs and GPUs",
+            "'static' only with a topology manager policy, because otherwise memory is not aligned with CPUs "
+            "and GPUs",
             "write policy: restricted, or memory: none",
         )
 
@@ -306,8 +307,8 @@ def _least(pool: Pool) -> int:
 
     The cluster owner's autoscaler also discovers groups of fixed size, and would empty an idle group. The minimum
     of such a group is therefore its desired size. EKS removes nodes of reserved capacity itself, at the end of a
-    block or in a roll, and a schedule removes all nodes. A group with reserved capacity or a schedule keeps the
-    declared minimum, and tags keep the autoscaler from removing nodes of reserved groups
+    block or during a rolling update, and a schedule removes all nodes. A group with reserved capacity or a
+    schedule keeps the declared minimum, and tags keep the autoscaler from removing nodes of reserved groups
     (`cluster_autoscaler.kept_tags`).
     """
     changes = pool.count.is_range or reserved(pool.capacity) or pool.schedule is not None

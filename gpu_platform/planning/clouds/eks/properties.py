@@ -38,7 +38,7 @@ def _karpenter_properties(
 ) -> Mapping[str, str]:
     """Return the properties of a Karpenter NodePool and its EC2NodeClass.
 
-    Only the template of the NodePool is compared, because changes of budgets and consolidation do not replace
+    Only the template of the NodePool is compared, because changes to budgets and consolidation do not replace
     nodes.
     """
     everywhere = [zone for zone in cluster.known_subnets if not is_local_zone(zone)]

@@ -70,8 +70,8 @@ def _image(machine: MachineType, plan: EksPoolPlan) -> _Line:
         return (
             "image",
             f"{plan.ami_type} {plan.release_version}",
-            f"{pins}; if the nodes are rolled for another reason and the release stays unchanged, EKS uses its "
-            "newest release, which `preview` shows",
+            f"{pins}; if the nodes are rolled for a reason other than a new image.release, EKS uses its newest "
+            "release, which `preview` shows",
         )
     return (
         "image",
@@ -219,7 +219,7 @@ def _placement(pool: Pool, plan: EksPoolPlan) -> _Line:
     if isinstance(pool.capacity, Spot):
         why = "the stack file sets it; spot capacity close together is rare, even more so after an interruption"
     else:
-        why = "the stack file sets it" if pool.placement else "training over several nodes with EFA"
+        why = "the stack file sets it" if pool.placement else "multi-node training with EFA"
     return "placement", f"cluster placement group {group.name}" + (" (new)" if group.create else ""), why
 
 

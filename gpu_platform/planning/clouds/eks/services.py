@@ -1,6 +1,7 @@
-"""Check and explain the address range of the Services of a new cluster.
+"""Check and explain the address range for Services in a new cluster.
 
-EKS chooses 10.100.0.0/16 or 172.20.0.0/16 by the range of the VPC, and a cluster keeps its range.
+By default, EKS chooses 10.100.0.0/16 or 172.20.0.0/16, depending on the range of the VPC. The address range of a
+cluster cannot be changed.
 
 Sources: EKS API, KubernetesNetworkConfigRequest (serviceIpv4Cidr); aws/containers-roadmap#216; read 2026-11-30.
 """

@@ -1,4 +1,4 @@
-"""How many EBS volumes of claims a node can attach."""
+"""How many EBS volumes for claims a node can attach."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from gpu_platform.stack.eks_network import EksNetwork
 
 LEAST_ZONES = 2
 PREFIXES = (16, 18)
-"""Prefix lengths of the widest and the narrowest VPC if each pod takes an address from the VPC."""
+"""Prefix lengths of the largest and the smallest VPC if each pod takes an address from the VPC."""
 NARROWEST_OF_NODES = 21
 """Longest prefix length of a VPC whose pods have a separate range. A public subnet is then a /27.
 

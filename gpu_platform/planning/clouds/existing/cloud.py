@@ -98,7 +98,9 @@ def _annotations(identity: TeamIdentity) -> Mapping[str, str]:
 
 
 def _check_hosts(cluster: ExistingCluster, problems: Problems) -> None:
-    """Record a problem if the cluster's network policies cannot name hosts. `problems` points to the host name."""
+    """Record a problem if the cluster's network policies do not support host names. `problems` points to the host
+    name.
+    """
     if cluster.network_policies is None:
         problems.add(
             "a host name without cluster.network_policies",

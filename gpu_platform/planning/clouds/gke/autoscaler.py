@@ -42,7 +42,7 @@ def check_autoscaler(
             f"{found} in addition to {names.GPU_RESOURCE}",
             "1 or more; when it scales up from zero nodes, GKE's cluster autoscaler expects only "
             f"{names.GPU_RESOURCE} on a new node, so it adds no node for pods that request another resource",
-            "write min: 1, or a fixed number of nodes",
+            "write `min: 1`, or set a fixed number of nodes",
         )
         return
     problems.at("count").add(

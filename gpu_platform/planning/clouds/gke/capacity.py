@@ -111,7 +111,7 @@ def run_seconds(capacity: FlexStart) -> int:
 def check_capacity(
     pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record problems with capacity, zones and counts that GKE does not support."""
+    """Record problems with capacity, zones and node counts that GKE does not support."""
     here = problems.at("capacity")
     match pool.capacity:
         case Reservation() as capacity:
@@ -271,7 +271,7 @@ def fixed_count_fix(pool: Pool, machine: MachineType, cluster: GkeCluster, catal
     """Return the stack file fields for a fixed number of nodes. The number is the desired number, or the maximum
     if the stack file sets no desired number.
 
-    It is rounded up so that each zone has the same number of nodes.
+    This number is rounded up so that each zone has the same number of nodes.
     """
     zones = locations(pool, cluster)
     fixed = f"count: {{desired: {_in_each_zone(pool.count.desired or pool.count.maximum, zones)}}}"

@@ -237,7 +237,7 @@ def _keys(
 
 def _disks(pools: Sequence[tuple[PoolPlan, GkePoolPlan]]) -> dict[str, int]:
     """Return the total size in GB of the pools' boot disks, for each disk type. It is calculated for the maximum
-    number of nodes, including the nodes that are added during a roll.
+    number of nodes, including the nodes that rolling updates add.
     """
     sizes: dict[str, int] = {}
     for pool, cloud in pools:

@@ -61,7 +61,7 @@ def check_create(
     """Record problems with a new cluster that do not depend on its pools' settings.
 
     `problems` points to `create`. `gpu_ranges` are the address ranges of the GPU networks. `pool_nodes` is the
-    maximum number of nodes in all pools, including the nodes that are added during rolls.
+    maximum number of nodes in all pools, including the nodes that rolling updates add.
     """
     if create.network is not None:
         _check_unused_ranges(create, problems)

@@ -44,7 +44,9 @@ def pod_egress(cluster: GkeCluster, *, identity: bool) -> tuple[PodEgress, ...]:
 
 
 def check_host_egress(cluster: GkeCluster, problems: Problems) -> None:
-    """Record a problem if the cluster's network policies cannot name hosts. `problems` points to the host name."""
+    """Record a problem if the cluster's network policies do not support host names. `problems` points to the host
+    name.
+    """
     if not cluster.fqdn_policies:
         problems.add(
             "a host name without cluster.fqdn_policies",

@@ -1,4 +1,4 @@
-"""Plan the image, disks, accelerator, kubelet, labels and taints of the nodes of a GKE pool.
+"""Plan the image, disks, accelerator, kubelet, labels and taints for the nodes of a GKE pool.
 
 Sources: GKE docs on GPUs, GPU sharing, local SSD and node system configuration; terraform-provider-google,
 node_config; cluster-toolkit 1.95 (gke-node-pool); read 2026-11-21.
@@ -183,8 +183,8 @@ def _check_sysctls(pool: Pool, catalog: Catalog, here: Problems) -> None:
 
 
 def _check_image(pool: Pool, here: Problems) -> None:
-    """Record problems for image streaming without its requirements, and for an image cache that is not a disk
-    image.
+    """Record problems if image streaming is on but its requirements are not met, and if an image cache is not a
+    disk image.
 
     Source: GKE docs, Image streaming and secondary boot disks; read 2026-11-23.
     """

@@ -44,7 +44,7 @@ def plan_placement(pool: Pool, machine: MachineType, cluster: GkeCluster, catalo
         group = pool.placement.group
         why = "the stack file sets it"
         if group is None and pool.capacity.type == "reservation":
-            # cluster-toolkit 1.95, update_reservation_props of its Slurm controller.
+            # Source: cluster-toolkit 1.95, update_reservation_props in its Slurm controller.
             why += (
                 "; a dense reservation supports compact placement, other reservations support only their own "
                 "policy"
@@ -104,7 +104,7 @@ def check_placement(
             "the workload policy that the program creates, or one of your own; without a policy, the nodes of "
             "a pool "
             f"may be in several NVLink domains ({domain.source})",
-            "remove placement, or write type: compact and name your policy in group",
+            "remove `placement`, or write `type: compact` and set `group` to the name of your policy",
         )
         return
     if placement.type == "none":
@@ -210,8 +210,8 @@ def _check_short_lived(pool: Pool, here: Problems) -> None:
 
 
 def most_nodes(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog) -> int:
-    """Return the maximum number of nodes of a pool, including nodes that are added during a roll. The pool may not
-    have been checked yet.
+    """Return the maximum number of nodes of a pool, including the nodes that a rolling update adds. The pool may
+    not have been checked yet.
     """
     most = pool.count.maximum
     upgrade = plan_upgrade(pool, is_compact(pool, machine, cluster, catalog))

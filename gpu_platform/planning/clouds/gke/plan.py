@@ -1,4 +1,4 @@
-"""Types for the plans of GKE pools and clusters, with the names of the GKE and Compute Engine APIs."""
+"""Types for the plans of GKE pools and clusters, using names of the GKE and Compute Engine APIs."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ class GpuNetwork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceExclusion:
-    """A period without upgrades of the given scope.
+    """A period in which GKE does not start the upgrades that `scope` names.
 
     If `end` is None, the period lasts until support for the version ends.
     """
@@ -352,7 +352,7 @@ class CreateGkePlan:
 
     @property
     def most_system_nodes(self) -> int:
-        """The maximum number of system nodes, including the nodes that are added during rolls."""
+        """The maximum number of system nodes, including the nodes that rolling updates add."""
         return self.system_nodes[1] + SYSTEM_SURGE
 
 
@@ -375,10 +375,10 @@ class GkeClusterPlan:
     multi_networking: bool
     """Whether pools of a new cluster may join additional networks.
 
-    The cluster keeps the setting once it is enabled.
+    Once the setting is enabled, it stays enabled.
     """
     fqdn_policies: bool
-    """Whether network policies may name hosts."""
+    """Whether network policies support host names."""
     gpu_nics: bool
     """Whether any pool uses its GPU NICs."""
     networks: tuple[GpuNetwork, ...]

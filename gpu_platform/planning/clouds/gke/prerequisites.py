@@ -22,7 +22,9 @@ _DISK_QUOTAS: Final = {
 # Filestore docs, Encrypt data with customer-managed keys, read 2026-11-28.
 _KEY_ROLE: Final = "roles/cloudkms.cryptoKeyEncrypterDecrypter"
 OF_DISKS: Final = "compute-system"
-"""Domain of the service agent that encrypts disks. Its e-mail is service-NUMBER@DOMAIN.iam.gserviceaccount.com."""
+"""Domain of the service agent that encrypts disks. Its e-mail address is
+service-NUMBER@DOMAIN.iam.gserviceaccount.com.
+"""
 OF_SECRETS: Final = "container-engine-robot"
 OF_FILESTORE: Final = "cloud-filer"
 _EXAMPLE_DOMAIN: Final = "@example.com"

@@ -428,8 +428,8 @@ def _has_hyperdisk(storage: Mapping[str, StorageClass], all_hyperdisk: bool) -> 
 
 
 def _disk(one: DiskStorage, all_hyperdisk: bool) -> str:
-    """Return the disk type of a storage class. If the class declares no type, it depends on whether all nodes
-    attach Hyperdisk.
+    """Return the disk type of a storage class. If the class declares no type, the type depends on whether all
+    nodes attach Hyperdisk.
 
     The system nodes of a new cluster cannot attach Hyperdisk.
     """

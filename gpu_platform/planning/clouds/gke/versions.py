@@ -1,5 +1,5 @@
-"""Compare GKE versions such as 1.34.1-gke.1829001, which have a Kubernetes minor version, a patch and a Google
-build.
+"""Compare GKE versions such as 1.34.1-gke.1829001, which consist of a Kubernetes minor version, a patch and a
+Google build.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ _NODE_CLASS: Final = {"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKN
 
 
 def is_autoscaled(pool: Pool) -> bool:
-    """Return whether an autoscaler adds nodes to the ones that the program creates for the pool."""
+    """Return whether an autoscaler adds nodes to the nodes that the program creates for the pool."""
     return pool.count.maximum > pool.count.desired
 
 
@@ -116,7 +116,7 @@ def _node_pool(pool: Pool, machine: MachineType, requirements: NodeRequirements,
             "consolidateAfter": f"{EMPTY_SECONDS}s",
             "budgets": [{"nodes": "100%"}],
         },
-        # When Karpenter adds nodes for several pods at once, it enforces resource limits but not the limit on
-        # nodes.
+        # When Karpenter adds nodes for several pods at once, it enforces resource limits but not the limit on the
+        # number of nodes.
         "limits": {"nodes": str(most), "pods": str(most * DEFAULT_MAX_PODS)},
     }

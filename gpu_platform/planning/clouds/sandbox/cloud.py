@@ -49,7 +49,7 @@ def sandbox(cluster: SandboxCluster) -> Cloud:
             names=_names,
             nodes=_nodes,
             plan_autoscaler=plan_autoscaler,
-            # The simulated operator runs outside of the nodes.
+            # The simulated operator runs outside the nodes.
             daemonsets=lambda pool, catalog: (AGENT,),
             check=lambda pool, machine, catalog, problems: check_autoscaled(pool, problems),
         ),

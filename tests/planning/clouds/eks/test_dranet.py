@@ -64,9 +64,9 @@ def test_an_owner_may_have_installed_the_driver() -> None:
     ("said", "cluster", "words"),
     [
         ({**DRANET, **ZONE}, {"kubernetes": "1.33"}, "Kubernetes 1.34 or newer"),
-        ({"network": {"via": "dranet", "rdma": False}}, {}, "via only on a pool with EFA"),
-        ({**DRANET, "machine_type": "g6.xlarge", "workload": "inference"}, {}, "via only on a pool with EFA"),
-        ({"network": {"via": "device-plugin", "rdma": False}}, {}, "via only on a pool with EFA"),
+        ({"network": {"via": "dranet", "rdma": False}}, {}, "`via` only on a pool with EFA"),
+        ({**DRANET, "machine_type": "g6.xlarge", "workload": "inference"}, {}, "`via` only on a pool with EFA"),
+        ({"network": {"via": "device-plugin", "rdma": False}}, {}, "`via` only on a pool with EFA"),
         (
             {**DRANET, **ZONE, "provisioner": "karpenter", "count": {"desired": 0, "max": 2}},
             {},

@@ -285,7 +285,7 @@ INVALID: dict[str, Invalid] = {
         ("policy none", "policy: restricted"),
     ),
     "Karpenter's settings on a node group": Invalid(
-        {"karpenter": {"expire_after": "24h"}}, "karpenter", ("provisioner managed", "provisioner: karpenter")
+        {"karpenter": {"expire_after": "24h"}}, "karpenter", ("provisioner: managed", "provisioner: karpenter")
     ),
     "a label that EKS sets": Invalid(
         {"labels": {"eks.amazonaws.com/nodegroup": "mine"}},

@@ -185,7 +185,7 @@ def test_a_decision_states_what_patches_the_nodes() -> None:
     assert "newest release when the pool is created, and again at each change that rolls" in unpinned["image"].why
     _, pinned = plan_and_decisions(image={"release": AL2023})
     assert pinned["image"].chosen == f"AL2023_x86_64_NVIDIA {AL2023}"
-    assert "rolled for another reason" in pinned["image"].why
+    assert "rolled for a reason other than a new image.release" in pinned["image"].why
 
 
 def causes_of(before: dict[str, Any], after: dict[str, Any]) -> str:
