@@ -1,4 +1,4 @@
-"""Report the controller ports that the API server must reach but that a firewall blocks."""
+"""Report controller ports that a firewall blocks although the API server must reach them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write kubeconfigs of cloud clusters. The kubeconfigs contain no credentials.
+"""Write kubeconfigs for cloud clusters. The kubeconfigs contain no credentials.
 
 Clients run the cloud's credential command, which uses their user's credentials.
 """

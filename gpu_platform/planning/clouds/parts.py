@@ -19,7 +19,7 @@ HelmRelease = tuple[str, str]
 class PartPlan:
     """A controller that the pools need. If `install` is false, the owner of the cluster has installed it.
 
-    `name` is its field in `cluster.parts`, and `field` is the path of the field if it is not in `cluster.parts`. A
+    `name` is the controller's field in `cluster.parts`. If the field is elsewhere, `field` is its path. A
     running controller is recognised by the kind of its workload in apps/v1 (`kind`), and by either its label
     app.kubernetes.io/name (`label`) or a substring of its image's name (`image`). Workloads that another
     controller owns are ignored. `alone` is the reason why a cluster can have only one such controller. `least` is

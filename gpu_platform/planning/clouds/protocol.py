@@ -111,7 +111,7 @@ class CloudPools:
     )
     """Return the autoscaler that adds nodes to the pool's initial nodes, or None if the pool has no autoscaler."""
     added_taints: Callable[[Pool, MachineType], Mapping[Taint, str]] = lambda pool, machine: {}
-    """Return the taints that the cloud adds to the pool's own taints, each with the reason."""
+    """Return the taints that the cloud adds to the pool's own taints, with the reason for each."""
     gpu_labels: Callable[[MachineType, SharingPlan], Mapping[str, str]] = lambda machine, sharing: {}
     """Return the node labels that the cloud's own device plugin sets."""
     daemonsets: Callable[[PoolPlan, Catalog], tuple[DaemonSet, ...]] = _known_daemonsets

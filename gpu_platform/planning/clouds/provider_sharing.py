@@ -14,7 +14,7 @@ from gpu_platform.stack.pool import Pool
 from gpu_platform.stack.sharing import Dra, Mig, MigRoll, Mps, TimeSlicing
 
 BOTTLEROCKET_MIG_MODELS = ("a100-40gb", "a100-80gb", "h100-80gb", "h200-141gb")
-"""GPUs for which Bottlerocket's documentation lists MIG profiles."""
+"""GPU models that have MIG profiles in Bottlerocket's documentation."""
 NOT_OF_GKE = ("4g.20gb", "4g.40gb")
 """MIG profiles that GKE's partitioner creates but its device plugin refuses.
 

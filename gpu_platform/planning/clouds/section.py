@@ -20,7 +20,7 @@ ALL_ZONES = "all of the cluster's"
 SettingEffect = Literal["in-place", "rolls-nodes", "removes-capacity", "cuts-access"]
 SetsSize = Literal["always", "on-edit", "on-creation"]
 """When `up` sets the number of nodes. `always` means in each `up`, even after somebody has resized the pool.
-`on-edit` means only after an edit of `count`. `on-creation` means only when the pool is created.
+`on-edit` means only after an edit to `count`. `on-creation` means only when the pool is created.
 """
 Access = Literal["sandbox", "kubeconfig", "outputs"]
 """How clients reach a cluster: through a local sandbox, the user's kubeconfig, or the outputs of its stack."""
@@ -142,7 +142,9 @@ class ClusterSetting:
     kept: bool = False
     """Whether `up` refuses to remove values of the setting. Other changes are allowed."""
     resizes: bool = False
-    """Whether a change makes `up` set the number of nodes, although otherwise only an autoscaler changes it."""
+    """Whether a change to the setting makes `up` set the number of nodes, which otherwise only an autoscaler
+    changes.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,7 +308,7 @@ class CloudCluster(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoscalerPlan:
-    """Specs of the NodePool and node class with which Karpenter adds nodes to the pool's initial nodes.
+    """Specs of the NodePool and node class that Karpenter uses to add nodes to the pool's initial nodes.
 
     `node_class` contains `apiVersion`, `kind` and optionally `spec`. `nodes` is the maximum number of added nodes.
     """

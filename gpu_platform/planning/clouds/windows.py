@@ -12,8 +12,8 @@ from typing import Any
 class CapacityWindow:
     """A capacity reservation or capacity block.
 
-    `starts` and `ends` are in UTC, or None if the stack file does not contain them. `drain` is the time before
-    `ends` at which the nodes are drained.
+    `starts` and `ends` are in UTC, or None if the stack file does not contain them. `drain` is how long before
+    `ends` the nodes are drained.
     """
 
     reservation: str
@@ -60,7 +60,7 @@ class CapacityWindow:
 class SizedGroup:
     """A node group in the cloud.
 
-    `scheduled` is the reserved capacity for which a schedule sets the group's size when the capacity starts.
+    When the reserved capacity `scheduled` starts, a schedule sets the group's size.
     """
 
     name: str

@@ -29,7 +29,7 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.pool import CapacityBlock, Pool, Reservation
 
 DRAIN_BEFORE_END = timedelta(minutes=40)
-"""Time before the end of a capacity block at which EKS scales its nodes to zero."""
+"""How long before the end of a capacity block EKS scales its nodes to zero."""
 _TIME_TO_DRAIN = timedelta(minutes=10)
 """Time from the start of a node's drain until its instance is terminated. EKS allows the same time for families
 without `instances_end_minutes`.
@@ -76,7 +76,7 @@ class BlockPlan:
 
 
 def drain_before_end(family: AwsFamily) -> timedelta:
-    """Return the time before the end of a capacity block at which its nodes are drained."""
+    """Return how long before the end of a capacity block its nodes are drained."""
     return max(DRAIN_BEFORE_END, timedelta(minutes=family.instances_end_minutes) + _TIME_TO_DRAIN)
 
 
@@ -84,7 +84,7 @@ def windows_of(pool: Pool, drain: timedelta = DRAIN_BEFORE_END) -> tuple[Capacit
     """Return the reserved capacity of a pool, sorted by time. Capacity that is not completely declared is left
     out.
 
-    `drain` is the time before the end of a block at which its nodes are drained.
+    `drain` is how long before the end of a block its nodes are drained.
     """
     match pool.capacity:
         case Reservation(reservation=reservation, zone=zone):

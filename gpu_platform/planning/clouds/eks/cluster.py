@@ -496,8 +496,8 @@ def _retained(cluster: EksCluster, created: CreateEksPlan | None) -> tuple[str, 
 
 
 def _packed_resources(pools: Sequence[PoolPlan]) -> tuple[str, ...]:
-    """Return the resources by which kube-scheduler packs pods onto nodes. It prefers the nodes with the highest
-    use of these resources.
+    """Return the resources that kube-scheduler considers when it packs pods onto nodes. It prefers the nodes with
+    the highest use of these resources.
 
     GPU use affects only the placement of pods that request GPUs.
     """

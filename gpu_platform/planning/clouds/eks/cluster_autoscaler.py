@@ -130,7 +130,7 @@ def group_tags(
     """Return the tags for the Auto Scaling group of a scaled pool.
 
     `machines` are the pool's machine type and its alternatives. A new node has at least the resources of the
-    smallest type. `huge_pages_mib` is memory that is set aside for pods that request huge pages.
+    smallest type. `huge_pages_mib` is the memory that nodes reserve as huge pages.
     """
     disruption = DISRUPTION[pool.workload]
     underused = disruption.policy == "WhenEmptyOrUnderutilized"

@@ -244,7 +244,8 @@ class CreateEksPlan:
     """ARN of the access policy for admins."""
     support_type: Literal["STANDARD", "EXTENDED"]
     packed_resources: tuple[str, ...]
-    """Resources by which kube-scheduler packs pods onto nodes. If empty, kube-scheduler uses its default scoring.
+    """Resources that kube-scheduler considers when it packs pods onto nodes. If empty, kube-scheduler uses its
+    default scoring.
     """
     logs: tuple[str, ...]
     log_group: str
@@ -341,7 +342,7 @@ class EksClusterPlan:
     groups.
     """
     karpenter_keys: tuple[str, ...] = ()
-    """Customer-managed keys that encrypt the disks of nodes that Karpenter starts."""
+    """Customer-managed keys that encrypt the disks of Karpenter's nodes."""
     other_keys: tuple[str, ...] = ()
     """Customer-managed keys that encrypt Secrets and volumes."""
     group_sizes: tuple[int, ...] = ()

@@ -151,8 +151,8 @@ def network_policy_warning(found: ExistingEksFacts, plan: EksClusterPlan) -> Pro
 
 
 def monitoring_warning(found: AddonFacts, plan: EksClusterPlan) -> Problem | None:
-    """Return a warning if `dcgm-server` of the node monitoring agent does not run on the GPU nodes of the plan,
-    because it does not tolerate their taints. The add-on tolerates no taint by default.
+    """Return a warning if `dcgm-server` of the node monitoring agent does not tolerate the taints of the plan's
+    GPU nodes, and so does not run on them. By default, the add-on tolerates no taints.
     """
     configuration = _mapping(found.configuration)
     configured = configuration.get("dcgmAgent")

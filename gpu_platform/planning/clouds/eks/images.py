@@ -174,7 +174,7 @@ def check_image(pool: Pool, machine: MachineType, catalog: Catalog, problems: Pr
     """Record problems with a pool's image.
 
     The checks cover the name of the release, the requirements of faster image pulls, and a driver that is declared
-    without the AMI or release that contains it.
+    without an AMI or a release.
     """
     image, here = pool.image, problems.at("image")
     if image.family == "bottlerocket" and catalog.nvlink_domain(machine) is not None:

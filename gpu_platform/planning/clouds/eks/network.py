@@ -105,9 +105,7 @@ def check_network(
     catalog: Catalog,
     problems: Problems,
 ) -> None:
-    """Record problems for interfaces that the machine type does not have, and for a layout that its network cards
-    do not support.
-    """
+    """Record problems for network interfaces and layouts that the machine type does not support."""
     here, network = problems.at("network"), pool.network
     _check_via(pool, machine, cluster, here.at("via"))
     if network.rdma and machine.rdma_interfaces == 0:

@@ -31,8 +31,8 @@ def zones_of(pool: Pool) -> tuple[str, ...]:
 
 
 def known_zones(cluster: EksCluster) -> tuple[str, ...]:
-    """Return the zones in which a pool that names no zone may have nodes. The result is empty unless the stack
-    file names all subnets of the cluster.
+    """Return the zones that a pool without declared zones may use. The result is empty unless the stack file names
+    all subnets of the cluster.
 
     A VPC that the program creates has at least two zones. Nodes of a pool without zones are never in a Local Zone.
     """

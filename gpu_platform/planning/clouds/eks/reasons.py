@@ -121,8 +121,8 @@ def _who_scales(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> str:
 
 
 def _rebalanced(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> Iterator[_Line]:
-    """Yield a decision that EC2 Auto Scaling may terminate nodes. It is a warning if the pods' work does not
-    continue on another node.
+    """Yield a decision stating that EC2 Auto Scaling may terminate nodes. The decision is a warning if the
+    pods' work does not continue on another node.
 
     There is no decision for spot nodes, because they can be terminated at any time anyway. A separate node group
     for each zone would keep the nodes, but would need a `count` for each zone.
@@ -300,7 +300,7 @@ def _repair(pool: Pool, machine: MachineType, plan: EksPoolPlan, cluster: EksClu
 
 
 def _replaced_nodes(machine: MachineType, plan: EksPoolPlan, cluster: EksCluster) -> str:
-    """Return which nodes EKS repairs, as the rest of a sentence."""
+    """Return which nodes EKS repairs, as the end of a sentence."""
     if not machine.has_gpus:
         return "unhealthy nodes"
     unread = why_unread(plan.labels, machine.arch)

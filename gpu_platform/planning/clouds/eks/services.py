@@ -24,7 +24,9 @@ _EXAMPLES: Final = ("172.20.0.0/16", "10.100.0.0/16")
 
 
 def check_services_cidr(create: CreateEks, problems: Problems) -> None:
-    """Record a problem for a range of Services that EKS refuses. `problems` points at `create.services_cidr`."""
+    """Record a problem for an address range for Services that EKS refuses. `problems` points at
+    `create.services_cidr`.
+    """
     if create.services_cidr is None:
         return
     services, vpc = IPv4Network(create.services_cidr), _vpc(create)
@@ -46,7 +48,7 @@ def check_services_cidr(create: CreateEks, problems: Problems) -> None:
 
 
 def services_decisions(cluster: EksCluster, create: CreateEks) -> Iterator[Decision]:
-    """Yield a warning if the range of Services that EKS chooses may contain networks in `api_access`."""
+    """Yield a warning if the Service address range that EKS chooses may contain networks in `api_access`."""
     if create.services_cidr is not None:
         return
     taken = [

@@ -109,8 +109,8 @@ def size_system_pool(
     """
     declared = cluster.create.system.machine_types if cluster.create is not None else ()
     if not declared:
-        # At most `_COUNTED` nodes are considered. Otherwise, an edit of `desired` could change the machine type,
-        # and the nodes would be replaced.
+        # At most `_COUNTED` nodes are considered.
+        # Otherwise, an edit to `desired` could change the machine type, and the nodes would be replaced.
         count = min(pool.desired_size, _COUNTED)
         size = next((size for size in _SIZES if not demands.missing(_types(size), count)), _SIZES[-1])
         pool = replace(pool, instance_types=_types(size))

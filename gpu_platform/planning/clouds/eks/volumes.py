@@ -11,13 +11,13 @@ from gpu_platform.stack.cluster import EksCluster
 def claim_volumes(
     types: Iterable[str], cluster: EksCluster, catalog: Catalog, *, disks: int, interfaces: int
 ) -> int | None:
-    """Return the maximum number of EBS volumes for claims on a node of any of these machine types, or None if it
-    is not known.
+    """Return the maximum number of EBS volumes for claims that a node of any of these machine types can attach, or
+    None if this number is not known.
 
-    `disks` is the number of the node's volumes for its system. `interfaces` is the number of its network
-    interfaces at launch. EC2 counts the volumes of the system, and for some types also the interfaces after the
-    first. The VPC CNI attaches one more interface if pods have separate subnets, and on clusters without prefix
-    delegation, as is assumed for existing clusters.
+    `disks` is the number of the node's system volumes. `interfaces` is the number of network interfaces that the
+    node has at launch. EC2 counts the system volumes, and for some types also the interfaces after the first. The
+    VPC CNI attaches one more interface if pods have separate subnets, and on clusters without prefix delegation.
+    Existing clusters are assumed to have no prefix delegation.
 
     Sources: kubernetes-sigs/aws-ebs-csi-driver v1.63.1, pkg/driver/node.go: getVolumesLimit; amazon-vpc-cni-k8s,
     README (WARM_ENI_TARGET, WARM_PREFIX_TARGET); read 2026-11-30.

@@ -27,7 +27,9 @@ from gpu_platform.stack.team_identity import TeamIdentity
 
 
 def existing(cluster: ExistingCluster) -> Cloud:
-    """Return the provider for a cluster that the user's kubeconfig reaches and that its owner configures."""
+    """Return the provider for a cluster that its owner configures. The program connects with the user's
+    kubeconfig.
+    """
     return Cloud(
         cluster=cluster,
         access="kubeconfig",
@@ -59,8 +61,8 @@ def _names(pool: Pool) -> tuple[str, ...] | None:
 
 
 def _nodes(pool: Pool, named: tuple[str, ...] | None) -> NodesPlan:
-    """Return the plan for the pool's nodes. The program labels nodes that are named, and does not change nodes
-    that are selected by labels.
+    """Return the plan for the pool's nodes. The program labels the nodes that the stack file names. It does not
+    change nodes that the pool selects by labels.
     """
     names = _names(pool)
     return nodes_plan(pool, "selected") if names is None else nodes_plan(pool, "labelled", names)

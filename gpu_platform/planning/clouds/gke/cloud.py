@@ -218,7 +218,7 @@ def _growing_nodes(system: GkeSystemNodes) -> GrowingNodes | None:
 
 
 def _daemonsets(pool: PoolPlan, catalog: Catalog) -> tuple[DaemonSet, ...]:
-    """Return GKE's own DaemonSets, and the DaemonSets with which the program installs the driver and GPUDirect."""
+    """Return GKE's own DaemonSets, and the program's DaemonSets that install the driver and GPUDirect."""
     assert isinstance(pool.cloud, GkePoolPlan)  # noqa: S101 - its pools are of this cloud
     added = [daemonsets.of_pod(one.name, one.pod_spec) for one in plan_installers([(pool, pool.cloud)], catalog)]
     return on_nodes((daemonsets.GKE, *added), operands=pool.software.operands)

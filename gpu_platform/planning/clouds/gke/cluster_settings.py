@@ -96,7 +96,7 @@ def _of_create(cluster: GkeClusterPlan, create: CreateGkePlan) -> Iterator[Clust
 
 
 def _of_access(create: CreateGkePlan) -> Iterator[ClusterSetting]:
-    """Yield a setting for each way to reach the cluster or log in to it. An edit of the stack file can remove
+    """Yield a setting for each way to reach the cluster or log in to it. An edit to the stack file can remove
     these ways.
     """
     yield ClusterSetting(

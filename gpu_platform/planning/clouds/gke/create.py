@@ -405,5 +405,5 @@ def _plan_exclusions(
 
 
 def _utc(time: datetime) -> str:
-    """Return a time in GKE's format. In a different format, it would appear as a permanent difference."""
+    """Return a time in GKE's format. In any other format, every preview would show a difference."""
     return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

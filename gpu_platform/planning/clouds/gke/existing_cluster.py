@@ -199,7 +199,7 @@ def subnetwork_of(subnetwork: str, plan: GkeClusterPlan) -> tuple[str, str, str]
 
 
 def _without_networks(plan: GkeClusterPlan) -> str:
-    """Return a fix for pools that join GPU networks, with `network` settings that need no GPU networks."""
+    """Return a fix for pools that join GPU networks: `network` settings that do not need these networks."""
     rdma = any(network.device_mode == "RDMA" for network in plan.networks)
     return f"give the pools network: {{{'via: profile' if rdma else 'rdma: false'}}}"
 

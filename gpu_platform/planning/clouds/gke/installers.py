@@ -40,7 +40,7 @@ _Pool = tuple[PoolPlan, GkePoolPlan]
 
 
 def plan_installers(pools: Sequence[_Pool], catalog: Catalog) -> tuple[DaemonSetPlan, ...]:
-    """Return the DaemonSets that the pools need. Each one selects only the nodes of pools that need it."""
+    """Return the DaemonSets that the pools need. Each DaemonSet selects only the nodes of pools that need it."""
     prepared = [
         *_driver_installers(pools, catalog),
         *_fabric_installer("tcpx", "gpudirect-tcpx-installer", pools, catalog, [_tcpx(catalog)]),

@@ -72,7 +72,7 @@ def login_commands(cluster: GkeCluster) -> tuple[str, ...]:
 
 
 def networks_by_address(create: CreateGke) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the networks that use the API server's public address, and the networks that use the private one."""
+    """Return the networks that use the API server's public address, and those that use its private address."""
     private = tuple(network for network in create.api_access if is_private(network))
     return tuple(network for network in create.api_access if network not in private), private
 

@@ -14,7 +14,9 @@ from gpu_platform.stack.cluster import GkeCluster
 from gpu_platform.stack.pool import Pool
 
 DRA_NETWORKING_LABEL = "cloud.google.com/gke-networking-dra-driver"
-"""Node label by which GKE's DRA driver for networks selects nodes, in pools with a network profile."""
+"""Node label that GKE's DRA driver for networks uses to select nodes. Nodes in pools with a network profile have
+this label.
+"""
 PROFILE_FEATURE = "accelerator-network-profile"
 
 

@@ -118,7 +118,7 @@ def node_taints(taints: tuple[Taint, ...]) -> tuple[GkeTaint, ...]:
 
 
 def added_taints(pool: Pool, machine: MachineType) -> Mapping[Taint, str]:
-    """Return the taints that GKE adds to the pool's own taints, each with the reason.
+    """Return the taints that GKE adds to the pool's own taints, with the reason for each.
 
     Sources: GKE docs, flex-start with queued provisioning, and Arm workloads on GKE.
     """

@@ -217,7 +217,7 @@ class GkePoolPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuNetwork:
-    """One subnet for one GPU NIC, and the Kubernetes objects through which pods join the subnet.
+    """One subnet for one GPU NIC, and the Kubernetes objects that let pods join the subnet.
 
     With GPUDirect-TCPX and -TCPXO each subnet needs its own VPC. RDMA subnets share a VPC that has a zone's
     network profile.

@@ -145,8 +145,7 @@ def _check_disk(
 ) -> None:
     """Record problems with a disk type that no pool can attach, and with IOPS that the disk type does not support.
 
-    `unset` is the default disk type of a storage class that names none. It is None if the pools can attach the
-    default.
+    `unset` is the disk type of a storage class that names none. It is None if the pools can attach that disk type.
     """
     if one.iops is not None and one.disk != HYPERDISK:
         here.at("iops").add(
