@@ -1,4 +1,4 @@
-"""Check whether the nodes have room for the pods of the controllers that the program installs.
+"""Check whether the nodes have enough free CPU and memory for the controllers that the program installs.
 
 kube-scheduler puts each pod on the least used node. Source: Kubernetes docs, Resource Bin Packing (LeastAllocated,
 the default); read 2026-11-28.

@@ -206,8 +206,8 @@ class CloudControlPlane:
         [CloudCluster | None, Sequence[PoolPlan], Sequence[ControllerPods], Catalog, Problems],
         Decided[CloudCluster | None],
     ] = _keep
-    """Return the planned cluster with enough nodes for the controllers, or record why the nodes lack room for
-    them.
+    """Return the planned cluster with enough nodes for the controllers, or record why the controllers do not fit
+    on the nodes.
 
     The third argument contains the controllers that the program installs on every cloud. `problems` points to
     `cluster`.

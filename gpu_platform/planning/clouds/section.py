@@ -19,7 +19,7 @@ ALL_ZONES = "all of the cluster's"
 
 SettingEffect = Literal["in-place", "rolls-nodes", "removes-capacity", "cuts-access"]
 SetsSize = Literal["always", "on-edit", "on-creation"]
-"""When `up` sets the number of nodes. `always` means in each `up`, even after somebody has resized the pool.
+"""When `up` sets the number of nodes. `always` means in each `up`, even after a person has resized the pool.
 `on-edit` means only after an edit to `count`. `on-creation` means only when the pool is created.
 """
 Access = Literal["sandbox", "kubeconfig", "outputs"]
@@ -68,11 +68,11 @@ class CloudQuota:
 class Provisioning:
     """The ProvisioningRequests that create a pool's nodes for one workload at a time.
 
-    All pods of the workload are alike.
+    All pods of the workload are identical.
 
     `node_seconds` is the maximum lifetime of the nodes. All nodes of a request have a label with the same value,
-    which no other nodes have. `own_nodes` maps the label's key to the detail in the request's status that contains
-    the value.
+    which no other nodes have. `own_nodes` maps the label's key to the name of the detail, in the request's status,
+    that contains the label's value.
     """
 
     provisioning_class: str

@@ -282,7 +282,7 @@ def _plan_controllers(
     catalog: Catalog,
     problems: Problems,
 ) -> Decided[CloudCluster | None]:
-    """Return a new cluster whose system nodes have room for the controllers.
+    """Return a new cluster with enough CPU and memory on its system nodes for the controllers.
 
     Also check that the subnets of the cluster's VPC have enough addresses for all nodes.
     """

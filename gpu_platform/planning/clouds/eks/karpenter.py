@@ -200,8 +200,8 @@ def _requirements(pool: Pool, machine: MachineType) -> list[dict[str, Any]]:
 
 
 def _capacity_type(pool: Pool) -> Literal["on-demand", "spot", "reserved"]:
-    """Return the capacity type. Reserved pools exclude other types, because Karpenter would otherwise fall back to
-    on-demand capacity silently.
+    """Return the capacity type. Reserved pools exclude other types, because Karpenter would otherwise silently
+    fall back to on-demand capacity.
     """
     bought = purchase(pool.capacity)
     if bought.reserved:

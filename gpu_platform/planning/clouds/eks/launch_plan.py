@@ -34,8 +34,8 @@ class BlockDevice:
 class UserData:
     """Settings of a node at its first boot. `user_data.write_user_data` converts them to text.
 
-    `needs_cluster_access` is true for a custom AMI. EKS does not add the access data of the cluster to the user
-    data of such nodes, so the program adds it.
+    `needs_cluster_access` is true for a custom AMI. EKS does not add the cluster's access data to the user data of
+    such nodes, so the program adds this data.
     """
 
     format: Literal["nodeadm", "bottlerocket"]

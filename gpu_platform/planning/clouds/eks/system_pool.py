@@ -73,10 +73,10 @@ def plan_system_pool(system: SystemNodes) -> SystemPool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demands:
-    """The pods that the system nodes must have room for.
+    """The pods for which the system nodes need enough CPU and memory.
 
-    `on_nodes` are the DaemonSets on each system node. `others` contains the nodes of CPU pools, which can also run
-    controllers.
+    `on_nodes` are the DaemonSets on each system node. `others` is the free CPU and memory on the nodes of CPU
+    pools, which can also run controllers.
     """
 
     controllers: Sequence[ControllerPods]
@@ -92,7 +92,8 @@ class Demands:
         return min((Room(*free_with(machine, self.on_nodes)) for machine in machines), default=None)
 
     def missing(self, types: Sequence[str], count: int) -> tuple[str, ...]:
-        """Return the controllers that have no room on `count` nodes.
+        """Return the controllers that fit neither on `count` nodes of these machine types nor on the nodes of CPU
+        pools.
 
         The result is empty if the nodes' free CPU and memory are not known.
         """
@@ -103,7 +104,7 @@ class Demands:
 def size_system_pool(
     cluster: EksCluster, pool: SystemPool, demands: Demands, pools: Sequence[Pool], problems: Problems
 ) -> Decided[SystemPool]:
-    """Return the node group with machine types that have room for the controllers. `problems` points at `cluster`.
+    """Return the node group with machine types on which the controllers fit. `problems` points at `cluster`.
 
     `pools` contains all pools of the stack. The system nodes do not use the reservations of pools.
     """
@@ -145,8 +146,8 @@ def size_system_pool(
 
 
 def _fix(pool: SystemPool, demands: Demands) -> str:
-    """Return a fix that names the smallest machine type with room for the controllers. If no machine type has
-    room, the fix increases the number of nodes.
+    """Return a fix that names the smallest machine type on which the controllers fit. If they fit on no machine
+    type, the fix increases the number of nodes.
     """
     for size in _SIZES:
         if not demands.missing(_types(size), pool.desired_size):

@@ -48,7 +48,7 @@ def _of_create(cluster: GkeClusterPlan, create: CreateGkePlan) -> Iterator[Clust
         loss="rolls-nodes",
         on_loss=replaced,
     )
-    # If the plan has an upgrade order, a maintenance exclusion keeps the version of the system nodes.
+    # If the plan has an upgrade order, a maintenance exclusion keeps the system nodes at their version.
     if cluster.kubernetes is not None and create.upgrade_order is None:
         yield ClusterSetting(
             name="system_version",

@@ -153,7 +153,7 @@ def check_node(pool: Pool, machine: MachineType, catalog: Catalog, problems: Pro
 def _check_logs(pool: Pool, machine: MachineType, here: Problems) -> None:
     """Record a problem for container logs that may exceed GKE's limit, which is a fraction of the node's storage.
 
-    The local SSDs and the boot disk are added together, because GKE does not document which storage it counts.
+    The sizes of the local SSDs and the boot disk are added, because GKE does not document which storage it counts.
     """
     limits = pool.bootstrap.kubelet if pool.bootstrap is not None else None
     if limits is None:

@@ -151,7 +151,7 @@ class GkePoolPlan:
     version: str | None
     """GKE version of the nodes. If None, new nodes have the version that the cluster has when they are created."""
     upgrades_excluded: bool
-    """Whether GKE keeps the nodes' version until support for this version ends."""
+    """Whether GKE keeps the nodes at their version until support for this version ends."""
     spot: bool
     flex_start: bool
     queued_provisioning: bool
@@ -283,7 +283,9 @@ class CreateGkePlan:
     services_cidr: str
     control_plane_cidr: str
     open_ports: tuple[int, ...]
-    """Node ports that the program's firewall rule opens for the control plane. GKE opens its own ports itself."""
+    """Node ports that the program's firewall rule opens for the control plane. GKE itself opens the ports that it
+    needs.
+    """
     api_access: tuple[str, ...]
     dns_access: bool
     """Whether clients in any network can reach the API server at its DNS endpoint, where IAM controls access."""

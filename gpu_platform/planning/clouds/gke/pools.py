@@ -145,8 +145,8 @@ def plan_gke_pool(
 
 
 def _excludes_upgrades(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog) -> bool:
-    """Return whether a maintenance exclusion keeps the nodes' version. Pools with a declared version, or with A3
-    and newer machine types, have such an exclusion.
+    """Return whether a maintenance exclusion keeps the nodes at their version. Pools with a declared version, or
+    with A3 and newer machine types, have such an exclusion.
 
     Maintenance exclusions in the stack file apply to all pools of the cluster and replace the exclusions for A3
     and newer. Release channels require auto-upgrade, which would otherwise upgrade nodes beyond the declared
@@ -175,7 +175,7 @@ def _placed(compact: CompactPlacement | None) -> str:
 def _reasons(
     pool: Pool, machine: MachineType, plan: GkePoolPlan, placement: PlacementChoice, nodes: Sizes
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield each choice for the pool, with its name, value and reason, as text."""
+    """Yield the name, value and reason of each choice for the pool, as text."""
     compact = placement.compact
     if plan.upgrades_excluded:
         yield (

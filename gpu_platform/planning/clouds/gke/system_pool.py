@@ -81,7 +81,8 @@ def size_system_nodes(
     catalog: Catalog,
     problems: Problems,
 ) -> Decided[CreateGkePlan]:
-    """Return a new cluster whose system nodes have room for the controllers. `problems` points to `create`.
+    """Return a new cluster with enough CPU and memory on its system nodes for the controllers. `problems` points
+    to `create`.
 
     `declared` is true if the stack file names the machine type. `others` is the free CPU and memory on the nodes
     of CPU pools.
