@@ -70,7 +70,9 @@ def _check(found: Iterable[_Named], problems: Problems) -> None:
 
 
 def _of_program() -> Iterator[_Named]:
-    """Yield the PriorityClasses of the program, including classes that it creates only after a later edit."""
+    """Yield the PriorityClasses of the program, including classes that it creates only after a later edit to the
+    stack file.
+    """
     for name, maker in ((headroom.PRIORITY_CLASS, "headroom"), (burn_in.PRIORITY_CLASS, "the burn-in")):
         yield _Named(kind="PriorityClass", name=name, path="", maker=maker)
 

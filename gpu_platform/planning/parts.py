@@ -1,4 +1,4 @@
-"""Lists the controllers that a cluster must have only once."""
+"""Lists the controllers that must not be installed twice in a cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpu_platform.planning.queues import queue_parts
 def cluster_parts(plan: EnvironmentPlan, catalog: Catalog) -> tuple[PartPlan, ...]:
     """Return the controllers of an environment, whether the program or the owner of the cluster installs them.
 
-    Their charts have the repositories of the stack file.
+    Their charts come from the repositories in the stack file.
     """
     cloud = plan.cluster.cloud
     parts = (
@@ -30,7 +30,7 @@ def cluster_parts(plan: EnvironmentPlan, catalog: Catalog) -> tuple[PartPlan, ..
 
 
 def cluster_charts(plan: EnvironmentPlan, catalog: Catalog) -> Mapping[str, Chart]:
-    """Return the charts of the catalogue by name, with the repositories of the stack file."""
+    """Return the charts of the catalogue by name, with the repositories from the stack file."""
     return {
         name: chart.model_copy(update={"repository": plan.charts.repository_of(name) or chart.repository})
         for name, chart in catalog.charts.items()

@@ -22,7 +22,7 @@ _PAID_AS_USED: Final = ("on-demand", "spot", "flex-start")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaNeed:
-    """A quota of the account or project that limits pools. It must allow their maximum size, including rolling
+    """An account or project quota that limits pools. It must allow the pools' maximum size, including rolling
     updates.
 
     `name` is None if the cloud's name for the quota is not known. `region` is `all regions` for a quota of a whole

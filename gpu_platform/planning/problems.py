@@ -15,7 +15,7 @@ class Problems:
         self.found: list[Problem] = [] if found is None else found
 
     def at(self, part: str) -> Problems:
-        """Return a recorder that adds problems to the same list, at a path below this one.
+        """Return a recorder that adds problems to the same list, at a path below the path of this recorder.
 
         For example, `at("sharing").at("[0]")` records problems at `sharing[0]`.
         """

@@ -73,7 +73,7 @@ def plan(context: CompleteContext, cluster: ClusterPlan, pools: Sequence[PoolPla
 
 
 def addon_parts(addons: AddonsPlan, catalog: Catalog) -> tuple[PartPlan, ...]:
-    """Return the add-ons as controllers that a cluster must have only once."""
+    """Return the add-ons as controllers that must not be installed twice in a cluster."""
     return tuple(
         PartPlan(
             name=addon.name,
@@ -215,7 +215,7 @@ def _needed(declared: Mapping[str, str], parts: Mapping[str, str | None]) -> tup
 
 
 def _of_owner(section: AddonsPlan, catalog: Catalog) -> Iterator[Decision]:
-    """Yield the oldest release that the owner of the cluster must have installed, for each such add-on."""
+    """For each add-on that the cluster's owner must have installed, yield the oldest release that works."""
     for part in addon_parts(section, catalog):
         fields = needed_of_owner(part)
         if not part.install and fields:

@@ -176,7 +176,7 @@ def _least(
 ) -> dict[Measure, LeastBandwidth]:
     """Return the minimum bandwidths for a pool's nodes, from the stack file or else from the machine type."""
     machine = catalog.machine_types[pool.machine_type]
-    # With alternatives, nodes may have other machine types, which have other limits.
+    # Nodes of an alternative machine type have other limits.
     alike = not pool.cloud_nodes.alternatives
     found: dict[Measure, LeastBandwidth] = {}
     for measure in get_args(Measure):

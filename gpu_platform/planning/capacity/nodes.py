@@ -27,10 +27,10 @@ QUOTA = "quota"
 class NodeCapacity:
     """The resources of one node, minus the requests of DaemonSets. The pool has `count` identical nodes.
 
-    `units` contains the units of each extended resource on a node, and `gpus_each` the GPUs in one unit. With DRA,
-    `gpus` is the number of GPUs that the units of all device classes share. It is 0 if each resource has separate
-    GPUs. `numa` are the NUMA nodes to which the kubelet aligns pods with several units, or None if it does not
-    align pods.
+    `units` contains the number of units of each extended resource on a node, and `gpus_each` the number of GPUs in
+    one unit. With DRA, `gpus` is the number of GPUs that the units of all device classes share. It is 0 if each
+    resource has separate GPUs. `numa` are the NUMA nodes to which the kubelet aligns pods with several units, or
+    None if it does not align pods.
     """
 
     pool: str
@@ -95,8 +95,8 @@ def groups_of(plan: EnvironmentPlan, catalog: Catalog) -> tuple[PodGroup, ...]:
 
     With queues, each quota applies to a pool, and its pods run on this pool. Without queues, a pool for training
     or inference serves only teams that may use the priority class with the same name. If no such pool offers the
-    resource, every pool that offers it serves the team. Without this rule, a quota of 16 GPUs for training might
-    be counted on four nodes with small GPUs for inference.
+    resource, every pool that offers it serves the team. Without this rule, four nodes with small GPUs for
+    inference might cover a quota of 16 GPUs for training.
     """
     capacities = node_capacities(plan.pools, catalog)
     purposes = {pool.name: pool.workload for pool in plan.pools}
@@ -210,8 +210,8 @@ def part_of_node(capacity: NodeCapacity, resource: str) -> NodeResources:
 
 
 def _offered_as(workload: WorkloadPlan, capacities: Sequence[NodeCapacity]) -> str:
-    """Return the resource in the pool's capacity that a workload uses. For a device class of the stack file, this
-    is the pool's first resource.
+    """Return the resource of the pool that a workload uses. For a device class from the stack file, this is the
+    pool's first resource.
     """
     capacity = next(capacity for capacity in capacities if capacity.pool == workload.pool)
     return (

@@ -132,7 +132,7 @@ class _Node:
         return next((pods for pods in range(fits) if not _taken(free, group.units, most)), fits)
 
     def limit(self, group: PodGroup) -> int:
-        """Return how many pods of a group would fit if their units could be on any NUMA nodes."""
+        """Return how many pods of a group would fit if their units could come from any NUMA nodes."""
         need = group.needs.get(self.pool)
         if need is None:
             return 0
@@ -196,8 +196,8 @@ def _taken(free: list[int], units: int, most: int) -> bool:
 
 
 def _fill(capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup]) -> tuple[tuple[PodsOnNode, ...], int]:
-    """Place the hardest groups first, on the fullest nodes that have room. Return the placement and the number of
-    pods that were not placed.
+    """Place the hardest groups first, each on the fullest nodes with enough free resources. Return the placement
+    and the number of pods that were not placed.
     """
     nodes = [_Node(capacity, number) for capacity in capacities for number in range(capacity.count)]
     placed: list[PodsOnNode] = []

@@ -26,7 +26,9 @@ class QuotaFit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Oversubscribed:
-    """A resource with more units in quotas than on nodes, and the number of GPUs in the excess units."""
+    """A resource whose quotas add up to more units than the nodes offer, and the number of GPUs in the excess
+    units.
+    """
 
     resource: str
     asked: int

@@ -46,8 +46,8 @@ def classify(
     """Return the planned changes to a deployed stack, worst first. The result is empty if the stack has no
     outputs.
 
-    `outputs` are the stack outputs of the last deployment. `live` is None if the cluster was not read. `mig` are
-    the live nodes that get another MIG layout. `objects` are the changes that the engine reports.
+    `outputs` are the stack outputs of the last deployment. `live` is None if the cluster was not read. `mig` lists
+    the live nodes whose MIG layout changes. `objects` are the changes that the engine reports.
     """
     if not outputs:
         return ()

@@ -34,8 +34,8 @@ def software_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
     The keys `kubernetes` and `operator` contain versions. The key `pools` contains for each pool: `driver`,
     `driver_at_boot`, `operands`, `sharing`, the MIG `layout`, `offers` (units on a node by extended resource),
     `labels` (only declared labels), `evicting_taints` and `schedule`. The key `cleanup` describes what the
-    clean-up deletes. The key `fair_sharing` indicates whether Kueue divides borrowed quota fairly, if the program
-    sets it.
+    clean-up deletes. The key `fair_sharing` indicates whether Kueue divides borrowed quota fairly. It is None if
+    the program does not configure Kueue.
     """
     return {
         "kubernetes": plan.cluster.kubernetes or NOT_DEPLOYED,
@@ -93,7 +93,7 @@ def driver_of(pool: PoolPlan) -> str:
 
 
 def driver_at_boot(pool: PoolPlan) -> str:
-    """Return the driver version that the platform's installer puts on new nodes, or `(none)` without an
+    """Return the driver version that the platform's installer puts on new nodes, or `(none)` if there is no
     installer.
     """
     if pool.software.driver != "installer":

@@ -128,7 +128,8 @@ def rounds_text(nodes: int, at_a_time: int) -> str:
 
 
 def mig_node_seconds(rules: MigRollPlan, *, again: bool = False) -> int:
-    """Return the maximum number of seconds to change the MIG layout of one node, including the wait for budgets.
+    """Return the maximum number of seconds to change the MIG layout of one node, including the wait for disruption
+    budgets.
 
     `again` means that the node's last change failed, so that the MIG manager has to change the layout twice.
     """
@@ -138,8 +139,8 @@ def mig_node_seconds(rules: MigRollPlan, *, again: bool = False) -> int:
 
 
 def of_mig(rules: MigRollPlan, nodes: int, at_a_time: int, *, again: bool = False) -> Duration:
-    """Return how long it can take to change the MIG layout of live nodes. `again` means that the last change of a
-    node failed.
+    """Return how long it can take to change the MIG layout of live nodes. `again` means that a node's last change
+    failed.
     """
     drain = duration_text(rules.drain_timeout_seconds)
     parts = [f"disruption budgets {drain}", f"drain {drain}"] if rules.drains else []
@@ -190,7 +191,7 @@ def driver_upgrades_at_a_time(plan: EnvironmentPlan) -> int:
 
 
 def of_operator(plan: EnvironmentPlan) -> Duration:
-    """Return how long a change to another operator release can take."""
+    """Return how long it can take to install another operator release."""
     if plan.operator.install == "helm":
         return Duration(
             HELM_SECONDS,

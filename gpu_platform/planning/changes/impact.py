@@ -62,7 +62,9 @@ class Impact:
     parts: tuple[Part, ...] = ()
     because: str = ""
     node_names: tuple[str, ...] = ()
-    """Names of nodes that get another MIG layout, with remarks, in the order in which `up` changes them."""
+    """Names of the nodes whose MIG layout changes, with remarks. They are in the order in which `up` changes the
+    nodes.
+    """
     changes_nodes: bool = False
     """Whether the change rolls, replaces or removes nodes. Such changes may happen only in a maintenance window.
     """

@@ -12,7 +12,7 @@ from gpu_platform.planning.nodes.section import Taint
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningPod:
-    """A pod that runs on a node and that a drain would evict.
+    """A running pod, and whether a drain can evict it.
 
     `owner` is its controller, such as `Deployment web`, or the pod itself. `units` is its number of units by
     extended resource. `has_claims` indicates whether it uses devices through ResourceClaims. `tolerations` are the

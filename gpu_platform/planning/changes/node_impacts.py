@@ -126,8 +126,8 @@ def _needs_empty(change: PoolChange, pool: PoolPlan | None, nodes: int) -> Probl
 def impacts_of_resized(
     previous: Mapping[str, Any], plan: EnvironmentPlan, live: LiveState | None, covered: set[str]
 ) -> Iterator[Impact]:
-    """Yield the impact on pools that lose nodes because `up` sets their number to `desired`, although `desired` is
-    not lower than before.
+    """Yield the impact on pools that lose nodes although their `desired` is not lower than before, because `up`
+    sets the number of nodes to `desired`.
 
     An autoscaler or a person has added the nodes that are lost. Pools in `covered` are skipped, because another
     impact covers them. If the cluster was not read, only pools that lose their autoscaler are included.
@@ -179,7 +179,9 @@ def _in_each_zone(nodes: int, pool: PoolPlan) -> int:
 def impacts_of_unused_sizes(
     previous: Mapping[str, Any], plan: EnvironmentPlan, changes: Sequence[PoolChange]
 ) -> Iterator[Impact]:
-    """Yield each edit of `desired` that changes no nodes, because it applies only when the pool is created."""
+    """Yield an impact for each edit to `desired` that changes no nodes, because `desired` applies only when the
+    pool is created.
+    """
     unused = unused_sizes(previous, plan, recreated_pools(changes))
     for pool in plan.pools:
         if pool.name in unused:
@@ -304,8 +306,8 @@ def impacts_of_mig(
 def impacts_of_replaced_nodes(
     plan: EnvironmentPlan, live: LiveState | None, because: str, covered: Collection[str] = ()
 ) -> Iterator[Impact]:
-    """Yield the impact of an upgrade that drains the nodes of every pool. Pools that keep their version are
-    excluded.
+    """Yield the impact of an upgrade on each pool whose nodes it drains. Pools that keep their version are not
+    affected.
 
     Pools in `covered` are skipped, because another impact covers them.
     """
@@ -598,10 +600,10 @@ def _of_driver(pool: PoolPlan, old: str, new: str, live: LiveState | None, plan:
 def _of_driver_owner(pool: PoolPlan, old: str, new: str, live: LiveState | None) -> Impact:
     """Return the impact on existing nodes if the operator starts or stops managing their driver.
 
-    When its driver is turned off, the operator deletes the DaemonSet at once, without its upgrade controller. The
-    driver's pod does nothing on a node whose host has a driver. Sources: NVIDIA/gpu-operator,
-    controllers/object_controls.go (DaemonSet); its release notes (`nvidia.com/gpu.deploy.driver=pre-installed`);
-    read 2026-11-29.
+    If the operator's driver is turned off, the operator deletes the driver's DaemonSet at once, without its
+    upgrade controller. The driver's pod does nothing on a node whose host has a driver. Sources:
+    NVIDIA/gpu-operator, controllers/object_controls.go (DaemonSet); its release notes
+    (`nvidia.com/gpu.deploy.driver=pre-installed`); read 2026-11-29.
     """
     nodes, subject = _node_count(pool, live), f"pool {pool.name}"
     impact = Impact(
@@ -845,7 +847,7 @@ def _of_released_pool(name: str, old: Mapping[str, Any], live: LiveState | None)
 
 
 def _released_nodes(plan: EnvironmentPlan, released: Collection[str], live: LiveState) -> set[str]:
-    """Return the nodes of other owners that no pool contains any more."""
+    """Return the nodes that belong to other owners and that no pool contains any more."""
     found = {node for name in released for node in live.nodes.get(name, ())}
     for pool in plan.pools:
         if pool.nodes.names:
@@ -896,8 +898,8 @@ def _node_count(pool: PoolPlan, live: LiveState | None) -> int:
 
 
 def _of_unread_layout(pool: PoolPlan, nodes: int) -> durations.Duration:
-    """Return how long a layout change can take if it is known only from the last deployment, because no node was
-    read.
+    """Return how long a pool's layout change can take if no node was read. The change is then known only from the
+    last deployment.
     """
     rules = pool.sharing.mig_roll
     if rules is None or pool.nodes.ownership == "selected":

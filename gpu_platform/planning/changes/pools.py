@@ -226,7 +226,7 @@ def resized_pools(previous: object, plan: EnvironmentPlan) -> tuple[str, ...]:
 def sized_pools(previous: object, plan: EnvironmentPlan) -> tuple[str, ...]:
     """Return the deployed pools whose number of nodes the next `up` sets to `desired`, whoever has resized them.
 
-    They are pools without an autoscaler, and pools whose `count` was edited. `previous` is the output `pools` of
+    These are pools without an autoscaler, and pools whose `count` was edited. `previous` is the output `pools` of
     the deployed stack.
     """
     before, edited = _readable(previous), resized_pools(previous, plan)
@@ -238,10 +238,10 @@ def sized_pools(previous: object, plan: EnvironmentPlan) -> tuple[str, ...]:
 
 
 def unused_sizes(previous: object, plan: EnvironmentPlan, replaced: Collection[str]) -> Mapping[str, int]:
-    """Return the deployed pools whose edit of `desired` changes no nodes, with the number before the edit.
+    """Return the deployed pools for which an edit to `desired` changes no nodes, with the number before the edit.
 
-    Their number of nodes is set only when they are created. `previous` is the output `pools` of the deployed
-    stack. Pools in `replaced` are created again, so their edit is used.
+    For these pools, `desired` applies only when the pool is created. `previous` is the output `pools` of the
+    deployed stack. Pools in `replaced` are left out, because they are created again.
     """
     before = _readable(previous)
     return {
@@ -260,7 +260,7 @@ def recreated_pools(changes: Collection[PoolChange]) -> frozenset[str]:
 
 
 def unused_text(pool: PoolPlan) -> str:
-    """Return why an edit of `desired` changes no nodes of a deployed pool, and how to change their number."""
+    """Return why an edit to `desired` changes no nodes of a deployed pool, and how to change their number."""
     return (
         "the edit changes no nodes, because desired applies only when the pool is created; afterwards the "
         f"autoscaler sets the number; for a fixed number, write count: {{desired: {pool.nodes.desired}}}"
@@ -268,9 +268,9 @@ def unused_text(pool: PoolPlan) -> str:
 
 
 def loses_autoscaler(deployed: Mapping[str, Any], pool: PoolPlan, plan: EnvironmentPlan) -> bool:
-    """Return whether an autoscaler sets the size of the deployed pool, and `up` will set it from now on.
+    """Return whether an autoscaler has set the size of the deployed pool, and `up` sets it from now on.
 
-    The result is False if the last deployment did not record it.
+    The result is False if the last deployment did not record who sets the size.
     """
     old, new = (
         mapping.get(_PER_ZONE) for mapping in (mapping_of(deployed.get("properties")), properties(pool, plan))
@@ -422,8 +422,8 @@ def _changed(
 def _gone_nodes(old: Mapping[str, Any], new: Mapping[str, Any]) -> int:
     """Return how many nodes a smaller pool loses.
 
-    With the same number of nodes in each zone, the smaller number applies to the zones of the last deployment,
-    even if the pool has more nodes in total after zones were added.
+    If the nodes in each zone become fewer, the zones of the last deployment lose nodes, even if new zones give the
+    pool more nodes in total.
     """
     before, after = _per_zone(old), _per_zone(new)
     if before and after is not None:
@@ -436,8 +436,8 @@ def _per_zone(facts: Mapping[str, Any]) -> int | None:
 
 
 def _keep_all(old: Mapping[str, Any], pool: PoolPlan) -> str:
-    """Return how to give a pool more zones without losing nodes in its present zones, or an empty text if it also
-    leaves zones.
+    """Return how to give a pool more zones without losing nodes in its present zones. Return an empty string if
+    the pool also leaves zones.
     """
     zones = pool.cloud_nodes.zones
     if not set(old["properties"].get("node_locations", ALL_ZONES).split(", ")) <= set(zones):
@@ -449,9 +449,9 @@ def _keep_all(old: Mapping[str, Any], pool: PoolPlan) -> str:
 
 
 def _peak(old: Mapping[str, Any], new: Mapping[str, Any], pool: PoolPlan) -> str:
-    """Return a text about nodes that exist only while zones are removed, or an empty text.
+    """Return a text about nodes that exist only while zones are removed, or an empty string.
 
-    A larger number of nodes in each zone applies to the old zones first, also to those that are removed.
+    A larger number of nodes per zone first applies to the old zones, including the zones that are then removed.
     """
     before, after = _per_zone(old), _per_zone(new)
     if not before or after is None:
@@ -468,7 +468,7 @@ def _peak(old: Mapping[str, Any], new: Mapping[str, Any], pool: PoolPlan) -> str
 
 
 def _with_image(cause: Cause, pool: PoolPlan) -> Cause:
-    """Return the cause of a roll, with the image that the new nodes get."""
+    """Return the cause of a rolling update, with the image that the new nodes get."""
     image = pool.cloud_nodes.roll_limits.image
     return replace(cause, because=f"{cause.because}; {image}") if image else cause
 

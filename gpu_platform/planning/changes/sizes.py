@@ -50,8 +50,8 @@ def size_changes(
 ) -> tuple[SizeChange, ...]:
     """Return the sizes that differ from the last deployment. The result is empty if the stack has no outputs.
 
-    Pool sizes are compared at their desired number of nodes, without edits that change no nodes. `changes` are the
-    changes of pools. Sizes that an older release did not write are not compared.
+    Pool sizes are compared by their desired number of nodes. Edits that change no nodes are ignored. `changes` are
+    the changes to pools. Sizes that an older release did not write are not compared.
     """
     found: list[SizeChange] = []
     if plan.kind == "environment":
@@ -70,7 +70,7 @@ def size_changes(
 
 
 def usd_per_hour(plan: EnvironmentPlan, unused: Mapping[str, int]) -> float | None:
-    """Return the cost of the desired nodes. Pools in `unused` keep the number of nodes that it contains."""
+    """Return the cost of the desired nodes. For pools in `unused`, `unused` contains the number of nodes."""
     if plan.cost.usd_per_hour is None:
         return None
     kept = (

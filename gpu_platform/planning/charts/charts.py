@@ -132,7 +132,7 @@ def plan(context: CompleteContext, releases: Mapping[str, Mapping[str, Any]]) ->
 
 
 def _effect(own: Mapping[str, Any], added: Mapping[str, Any]) -> str:
-    """Return the added values that change the program's values, and the paths of those without an effect."""
+    """Return the added values that change the program's values, and the paths of added values without effect."""
     changed = [key for key, value in added.items() if merged(own, {key: value}) != own]
     lost = ignored(own, added)
     return (", ".join(changed) or "none") + (f"; without effect: {', '.join(lost)}" if lost else "")

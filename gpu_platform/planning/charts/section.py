@@ -31,10 +31,10 @@ class ChartsPlan:
 
 def merged(own: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
     """Merge the program's Helm values with the values that the stack file adds. The program's values take
-    precedence.
+    precedence, except for image repositories.
 
-    An image repository comes from the stack file, because nothing in the plan depends on where an image is stored.
-    Lists of named entries (`env`, `volumes`) are merged by name, and tolerations by key and effect.
+    The repository of an image comes from the stack file, because nothing in the plan depends on where an image is
+    stored. Lists of named entries (`env`, `volumes`) are merged by name, and tolerations by key and effect.
     """
     result = {**added, **own}
     for key in own.keys() & added.keys():

@@ -76,7 +76,8 @@ def plan(
 ) -> CostPlan:
     """Return the cost of the desired nodes during their scheduled hours, and the maximum cost of the pools.
 
-    `quota` contains the units of all teams by extended resource. `cluster` determines how many nodes a roll adds.
+    `quota` contains the units of all teams by extended resource. `cluster` determines how many nodes a rolling
+    update adds.
     """
     shares = allocated_shares(pools, quota)
     lines: list[PoolCost] = []
@@ -115,7 +116,7 @@ def check(budget: Budget | None, pools: Sequence[PoolPlan], problems: Problems) 
 
 
 def most_nodes(pool: PoolPlan, cluster: ClusterPlan | None) -> int:
-    """Return the maximum number of nodes that a pool has at a time, including nodes that a roll adds."""
+    """Return the maximum number of nodes that a pool has at a time, including nodes that a rolling update adds."""
     return pool.nodes.max + (cluster.surge_nodes.get(pool.name, 0) if cluster is not None else 0)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolCost:
-    """Cost of a pool at its desired size in USD/h, and the part that is not allocated to any team."""
+    """Cost of a pool at its desired size in USD/h, and the part of this cost that is not allocated to any team."""
 
     pool: str
     usd_per_hour: float | None
@@ -42,8 +42,8 @@ class CostPlan:
 
     usd_per_hour: float | None
     most_usd_per_hour: float | None
-    """Cost in USD/h of the maximum number of nodes of all pools, including nodes that rolls add. Each pool is
-    counted with its most expensive machine type.
+    """Cost in USD/h of all pools at their maximum number of nodes, including the nodes that rolling updates add.
+    Each pool is priced at its most expensive machine type.
 
     None if a price is not known.
     """

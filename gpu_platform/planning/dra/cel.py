@@ -100,7 +100,7 @@ class Mistake:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A part of an expression that is valid but probably unintended, with the reason."""
+    """A valid but probably unintended part of an expression, with the reason."""
 
     what: str
     why: str

@@ -86,7 +86,7 @@ def usage_of(serialized: bytes) -> Usage:
 def _visit(node: _Message, scope: Mapping[str, _Path], usage: Usage) -> None:
     """Record every variable, function and constant that a tree uses.
 
-    `scope` contains the path of each variable of a macro, or () if the variable has another value.
+    `scope` maps each variable of a macro to the path that it stands for, or to () if it stands for no path.
     """
     path = _path(node, scope)
     if path:

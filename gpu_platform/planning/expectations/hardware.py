@@ -27,7 +27,7 @@ _HEALTH: Final = (
 # Source: NVIDIA, HGX and Fabric Manager documentation, read 2026-11-25.
 SWITCHED: Final = frozenset({"ampere", "hopper", "blackwell"})
 _HGX_GPUS: Final = 8
-_WITH_RDMA: Final = ("efa", "mlx5")  # kinds of NICs with which programs register their memory
+_WITH_RDMA: Final = ("efa", "mlx5")  # kinds of NICs for which programs must register (pin) memory
 # Since Hopper, the fabric manager registers the GPUs of an HGX baseboard.
 # Source: NVIDIA, Fabric Manager User Guide, "GPU Fabric State"; read 2026-11-25.
 _WITH_FABRIC_STATE: Final = frozenset({"hopper", "blackwell"})

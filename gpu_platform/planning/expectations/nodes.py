@@ -1,4 +1,6 @@
-"""Plans the expected facts of every node of a pool: its NVML readings, and its Node object in Kubernetes."""
+"""Computes the facts that are expected of every node in a pool: its NVML readings, and its Node object in
+Kubernetes.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from gpu_platform.planning.sharing.sharing import layout_of_gpu
 
 
 def plan(context: CompleteContext, requirements: NodeRequirements, nodes: CloudNodes) -> PoolExpectations:
-    """Return the expected facts of every node of a pool. `nodes` are the nodes that its cloud creates."""
+    """Return the expected facts of every node of a pool. `nodes` are the nodes that the pool's cloud creates."""
     return PoolExpectations(
         hardware=_hardware(requirements, context, nodes),
         node=_node(requirements, context.cloud, context.catalog, nodes),
@@ -45,14 +47,14 @@ def _hardware(requirements: NodeRequirements, context: CompleteContext, nodes: C
         pool=requirements.pool.name,
         driver_version=requirements.driver_version,
         driver_source=_driver_source(requirements, context),
-        # The operator rolls drivers itself, and clouds roll them with new images.
+        # The operator updates drivers node by node, and clouds do so with new images.
         # On other nodes, the owner changes drivers.
         driver_rolled=requirements.software.driver == "operator" or requirements.pool.image.driver is not None,
         driver_at_boot=requirements.software.driver == "installer",
         driver_remedy=_driver_remedy(requirements),
         mig_layouts=layouts,
         mps=sharing.mode == "mps",
-        # With alternatives, nodes may have other machine types, and these may have other NICs.
+        # Nodes of an alternative machine type may have other NICs.
         nics=None if requirements.pool.alternatives else nodes.fabric_nics,
         nics_source=f"stack: {requirements.path}.network on machine type {machine.name} ({machine.source})",
         mig_source=f"stack: {sharing.source}.{part}"

@@ -40,8 +40,8 @@ class _Place:
     """A way to run a pod with one resource of a pool.
 
     `left` is the number of units that are still available, or, for pods without GPUs, the number of pods that may
-    still start. `share` is the part of a node that one unit takes. `cpu` and `memory` are the remaining millicores
-    and MiB, or None if they are unlimited.
+    still start. `share` is the fraction of a node that one unit takes. `cpu` and `memory` are the remaining
+    millicores and MiB, or None if they are unlimited.
     """
 
     pool: PoolPlan

@@ -94,7 +94,7 @@ def _pods(pool: PoolPlan, gpus: int) -> Iterator[HeadroomPods]:
     """Yield the headroom pods for each resource of the pool.
 
     A pod for whole GPUs requests at most the GPUs of one node. Pods for shares or MIG instances request one unit
-    each, because a node may refuse pods that request several.
+    each, because a node may reject a pod that requests several units.
     """
     for offer in pool.resources:
         units = gpus * offer.per_node // pool.gpus_per_node
@@ -149,7 +149,7 @@ def _nodes(pool: PoolPlan, pods: HeadroomPods) -> int:
 
 
 def _plans_shares_as_gpus(pool: PoolPlan) -> bool:
-    """Return whether Karpenter adds the nodes. Karpenter plans with the cloud's data about machine types, which
-    does not contain GPU shares.
+    """Return whether Karpenter adds nodes for GPU shares. Karpenter uses the cloud's data about machine types,
+    which contains no GPU shares.
     """
     return pool.by_karpenter and pool.cloud is not None and _shares(pool)

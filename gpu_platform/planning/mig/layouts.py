@@ -30,7 +30,8 @@ class Blocked:
 def maximal_placements(
     mig: Mig, *, profiles: tuple[str, ...] | None = None
 ) -> tuple[tuple[GpuInstance, ...], ...]:
-    """Return every set of placed instances that has no room for another instance, each ordered by start position.
+    """Return every set of placed instances to which no instance can be added. Each set is ordered by start
+    position.
 
     Only `profiles` are placed. The default is all profiles without media engines, because media engines do not
     change the geometry.
@@ -131,7 +132,7 @@ def _blocked(mig: Mig, profile: MigProfile, placed: tuple[GpuInstance, ...]) -> 
 
 def blocked_by(mig: Mig, layout: Mapping[str, int]) -> tuple[tuple[GpuInstance, ...], Blocked] | None:
     """Return the instances of an illegal layout that can be placed, and the first instance that does not fit, with
-    what blocks it.
+    the reason.
 
     Return None for a legal layout. Large profiles are placed first.
     """

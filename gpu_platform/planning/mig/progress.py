@@ -24,7 +24,7 @@ def is_in_progress(node: Mapping[str, Any]) -> bool:
 
 
 def seconds_in_state(node: Mapping[str, Any], now: datetime) -> float | None:
-    """Return how long a node has been in its MIG state, or None if the API server does not record it."""
+    """Return how long a node has been in its MIG state, or None if its Node object does not record this time."""
     entries: Sequence[Mapping[str, Any]] = node["metadata"].get("managedFields") or ()
     times = [str(entry["time"]) for entry in entries if entry.get("time") and _owns_state(entry)]
     return (now - datetime.fromisoformat(max(times))).total_seconds() if times else None

@@ -35,8 +35,8 @@ def solve_mig(mig: Mig, demand: Mapping[str, int], *, seconds: float = 10.0) -> 
     """Return the minimum number of GPUs for `demand` (profile name to count), with every instance placed.
 
     This is a covering problem that asks how many GPUs get each maximal layout. OR-tools CP-SAT solves it on one
-    thread, so that the same demand always has the same answer. Instances beyond the demand are then removed.
-    `seconds` limits the search. If the time is too short, the answer is still legal, and the bound shows how far
+    thread, so that the same demand always has the same solution. Instances beyond the demand are then removed.
+    `seconds` limits the search. If the time is too short, the solution is still legal, and the bound shows how far
     from optimal it may be. Raises KeyError for a profile that the GPU does not have.
     """
     wanted = {name: count for name, count in demand.items() if count > 0}

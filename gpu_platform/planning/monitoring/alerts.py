@@ -21,7 +21,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.stack.operations import Monitoring
 
 _WHERE: Final = "GPU {{ $labels.gpu }} of {{ $labels.node }}"
-# Labels that identify a GPU without its user, so that a GPU that several pods share causes only one alert.
+# Labels that identify a GPU without its user, so that a GPU shared by several pods causes only one alert.
 _GPU: Final = "node, pool, gpu, UUID, GPU_I_ID"
 # Names of GPU resources in the spelling of kube-state-metrics.
 _GPUS: Final = re.sub(r"\[\.]|/|(?<=mig)-", "_", names.GPU_RESOURCES)
@@ -35,7 +35,8 @@ _XID_ALERTS: Final = {
     "GpuXidApplication": "a fault in the program that uses it",
     "GpuXidUnclassified": "collect nvidia-bug-report.sh, and drain the node if the error comes back",
 }
-# The exporter reads every 30 s, so 5 minutes have 10 samples; 0.6 events a minute are 3 events.
+# The exporter reads every 30 s, so 5 minutes contain 10 samples.
+# At 0.6 events per minute, there are 3 events in 5 minutes.
 _EVENTS: Final = 3
 
 

@@ -21,7 +21,9 @@ _NOTICES: Final = (
 
 
 def ends_of_capacity(pools: Sequence[PoolPlan]) -> tuple[AlertRule, ...]:
-    """Return alerts a day and two hours before the nodes of a reservation or capacity block are drained."""
+    """Return an alert for one day and another for two hours before the nodes of a reservation or capacity block
+    are drained.
+    """
     return tuple(
         alert
         for pool in pools

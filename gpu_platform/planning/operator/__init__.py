@@ -1,4 +1,4 @@
-"""Decide the release and the driver of the GPU Operator, and all of its values."""
+"""Decide the GPU Operator's release, the driver that it installs, and all of its Helm values."""
 
 from gpu_platform.planning.operator.allocation import allocation, allocation_decisions, check_allocation
 from gpu_platform.planning.operator.checks import check

@@ -48,8 +48,8 @@ def allocation_decisions(context: CompleteContext, pools: Sequence[PoolPlan]) ->
 
 
 def allocation(pools: Sequence[PoolPlan]) -> str:
-    """Return the component that allocates GPUs, in the form of the stack output `allocation`. It never changes
-    during the life of a cluster.
+    """Return the component that allocates GPUs, in the form of the stack output `allocation`. A cluster keeps the
+    same component for its whole life.
     """
     return "dra" if any(pool.devices for pool in pools) else DEVICE_PLUGIN
 

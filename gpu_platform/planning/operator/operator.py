@@ -56,12 +56,12 @@ SYSTEM_PRIORITY_CLASSES = (
     "system-cluster-critical",
 )  # the operands use the first class, and the operator itself uses the second class
 _NFD_CHART = "node-feature-discovery"
-# Variables that choose the configuration that the toolkit reads. By default it reads `containerd config dump`,
-# which reports the newest version that containerd supports, and writes a file of this version next to
-# containerd's own. containerd 2.3 does not start if that version is higher than the version of its own file, as
-# on AKS and with kubeadm and Cluster API. Sources: NVIDIA/nvidia-container-toolkit v1.20.0,
-# cmd/nvidia-ctk-installer/container/runtime/runtime.go; containerd/containerd#12891; NVIDIA/aicr#1688 and
-# azimuth-cloud/capi-helm-charts#838; read 2026-11-30.
+# Variables that choose which configuration the toolkit reads.
+# By default it reads `containerd config dump`, which reports the newest version that containerd supports, and
+# writes a file of this version next to containerd's own. containerd 2.3 does not start if that version is higher
+# than the version of its own file, as on AKS and with kubeadm and Cluster API.
+# Sources: NVIDIA/nvidia-container-toolkit v1.20.0, cmd/nvidia-ctk-installer/container/runtime/runtime.go;
+# containerd/containerd#12891; NVIDIA/aicr#1688 and azimuth-cloud/capi-helm-charts#838; read 2026-11-30.
 _CONFIG_SOURCES: Final = ("RUNTIME_CONFIG_SOURCE", "RUNTIME_CONFIG_SOURCES")
 _STRICT_CONTAINERD: Final = "2.3"
 PODS_BESIDE = 200  # pods of the operator, and pods of feature discovery on nodes without GPUs
@@ -262,7 +262,7 @@ def _reads_runtime_file(settings: OperatorSettings, release: OperatorRelease) ->
 
 
 def _config_sources(declared: ChartSettings) -> set[object]:
-    """Return the variables of the stack file that choose the configuration that the toolkit reads."""
+    """Return the variables in the stack file that choose which configuration the toolkit reads."""
     entries = declared.section("toolkit").get("env")
     listed = cast("list[object]", entries) if isinstance(entries, list) else []
     named = {cast("Mapping[str, object]", one).get("name") for one in listed if isinstance(one, Mapping)}
@@ -276,7 +276,9 @@ def _runtime_decisions(
     declared: ChartSettings,
     catalog: Catalog,
 ) -> tuple[Decision, ...]:
-    """Return the version of containerd that nodes must have if the toolkit reads containerd's answer."""
+    """Return the decision about the containerd version of nodes on which the toolkit reads `containerd config
+    dump`.
+    """
     known = _reads_runtime_file(settings, release) or _config_sources(declared)
     if settings.writes_object or known or not _installs_toolkit(pools):
         return ()

@@ -15,7 +15,7 @@ from gpu_platform.stack.pool import Pool
 from gpu_platform.stack.sharing import NoSharing
 
 GENERAL = "general"
-"""The workload that CPU pools declare."""
+"""Value of `workload` for CPU pools."""
 _GPU_FIELDS = {
     "per_node": "it gives some nodes another configuration for sharing GPUs",
     "device_plugin": "a device plugin advertises GPUs",

@@ -44,7 +44,7 @@ def free_of_machine(machine: MachineType, *, huge_pages_mib: int = 0) -> FreeNod
     """Return the resources that an empty node of a machine type offers to pods, whatever the stack file says.
 
     All DaemonSets that the cloud may install are subtracted. The result is cached per machine type, because the
-    search for a pool needs it for every pair of pod and pool.
+    pool search needs it for every pair of pod and pool.
     """
     return _free_of_machine(machine, huge_pages_mib)
 

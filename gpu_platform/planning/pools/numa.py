@@ -105,8 +105,8 @@ def alignable_cpu(cpu: str, resource: str, units: int, pool: PoolPlan, catalog: 
 
 
 def most_parts(units: int, parts: Sequence[int], policy: Policy) -> int:
-    """Return the maximum number of NUMA nodes that may provide a pod's units, or 0 if the kubelet always rejects
-    the pod.
+    """Return the maximum number of NUMA nodes across which a pod's GPU resources may be spread, or 0 if the
+    kubelet always rejects the pod.
     """
     needed = fewest(units, parts) or 0
     return needed if policy == "restricted" or needed <= 1 else 0

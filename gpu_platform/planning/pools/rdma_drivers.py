@@ -53,7 +53,9 @@ def rdma_driver_decision(context: Context, pool: Pool, plan: PoolPlan) -> Iterat
 
 
 def _limit(context: Context, pool: Pool) -> RdmaDrivers | None:
-    """Return which drivers support the NICs of a pool, or None if all do, or if no pod can use the NICs."""
+    """Return which drivers support the NICs of a pool. Return None if all drivers support them, or if no pod can
+    use the NICs.
+    """
     machine = context.catalog.machine_types.get(pool.machine_type)
     simulated = context.cloud is None or context.cloud.access == "sandbox"
     if machine is None or simulated or pool.network.rdma is False:

@@ -108,7 +108,7 @@ class PoolPlan:
     cloud: object | None
     """How the cloud creates the nodes. None if the program creates them or they already exist."""
     cloud_nodes: CloudNodes = field(default_factory=CloudNodes, metadata=NOT_IN_JSON)
-    """Properties of the created nodes that other plans depend on. They follow from `cloud`."""
+    """Properties of nodes that the cloud creates, for use in other plans. They follow from `cloud`."""
     price: NodePrice
     utilisation: float | None
     expectations: Expectations

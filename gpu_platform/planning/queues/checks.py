@@ -239,7 +239,7 @@ def check_starts(starts: Iterable[Start], here: Problems) -> None:
     """Record a problem for each declared workload that cannot start on its pool, even if the team borrows all
     quota that others can lend there.
     """
-    # Pools that lack resources for pods that always run.
+    # Pools without enough resources for workloads that run permanently, such as services.
     # Each such pool is reported only once, and not for every job.
     refused: set[str] = set()
     for start in sorted(starts, key=lambda one: one.job.ends):

@@ -50,13 +50,15 @@ _WITH_TRAINER: Final = (
 )
 # Number of replicas. With two, webhooks for team namespaces still respond while one replica restarts.
 _REPLICAS: Final = 2
-# Kueue's default adds LessThanInitialShare. With both, workloads of teams that borrow can stop each other without
-# end: Kueue stops them as if a lower class of the waiting workload's team made room too, and then keeps that one.
+# Kueue's default adds LessThanInitialShare.
+# With both strategies, workloads of borrowing teams can preempt each other endlessly.
+# Kueue chooses them as if it also preempted a lower class of the waiting workload's team, but then keeps that
+# class running.
 _FAIR_STRATEGIES: Final = ("LessThanOrEqualToFinalShare",)
 _RETRY_SECONDS: Final = 60
 _MOST_RETRY_SECONDS: Final = 3600
-# A workload waits until it starts: a deactivated workload would never return. waitForPodsReady has no limit unless
-# one is set, but a ProvisioningRequestConfig has a limit of 3 unless another one is set.
+# A workload waits until it starts, because a deactivated workload would never return. waitForPodsReady has no
+# limit by default, but a ProvisioningRequestConfig has a default limit of 3.
 PROVISIONING_RETRY: Final = RetryPlan(base_seconds=_RETRY_SECONDS, max_seconds=1800, limit=2**31 - 1)
 """How Kueue requests nodes again after the cloud has refused a request. The limit is the maximum of its type."""
 
@@ -77,8 +79,8 @@ def plan_kueue(queueing: Queueing, cloud: Cloud, available: Available, catalog: 
 
 
 def queue_parts(queues: QueuesPlan | None, catalog: Catalog, *, trainer: bool) -> tuple[PartPlan, ...]:
-    """Return Kueue as a controller that a cluster must have only once. Return an empty tuple in the sandbox, which
-    runs Kueue itself.
+    """Return Kueue as a controller that must not be installed twice in a cluster. Return an empty tuple in the
+    sandbox, which runs Kueue itself.
 
     `trainer` is true if Kueue starts TrainJobs.
     """

@@ -3,8 +3,8 @@
 Kueue starts all pods of a job on one flavor, which is a pool (kubernetes-sigs/kueue v0.19.2,
 pkg/scheduler/flavorassigner/flavorassigner.go; read 2026-11-28). If a quota is split into parts, a job larger than
 each part cannot start. A quota is therefore assigned to the pools that the stack file names, then to the pools of
-the team's declared workloads, then to pools for the team's purpose. A single pool that fits the whole quota is
-preferred to several pools, and existing nodes are preferred to new nodes.
+the team's declared workloads, then to pools for the team's purpose. A single pool that can provide the whole quota
+is preferred to several pools, and existing nodes are preferred to new nodes.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ def _in_order(claim: _Claim, offers: Sequence[Offer], free: Mapping[str, int]) -
     def key(offer: Offer) -> tuple[bool, bool, bool, int, bool]:
         name = offer.pool.name
         fits = free[name] >= claim.left
-        # Among pools that fit the whole claim, prefer the smallest pool.
+        # Among pools that can satisfy the whole claim, prefer the smallest pool.
         room = free[name] if fits else 0
         return (offer.gpus < 1, not fits, offer.pool.nodes.vary, room, name not in claim.given)
 
@@ -332,7 +332,9 @@ def _asked(borrowing: _Borrowing, most: Mapping[str, ByPool]) -> dict[str, dict[
 
 
 def _digest(pool: str, cohort: str) -> str:
-    """Return a sort key for cohorts. It depends only on names, and a different cohort comes first on each pool."""
+    """Return a sort key for a cohort on a pool. It depends only on the two names, so the order of cohorts is
+    stable, but differs between pools.
+    """
     return hashlib.sha256(f"{pool}/{cohort}".encode()).hexdigest()
 
 
@@ -373,8 +375,8 @@ def _lendable(borrowing: _Borrowing, team: Team, cohorts: Mapping[str, ByPool]) 
 def _borrow(
     borrowing: _Borrowing, team: Team, cohorts: Mapping[str, ByPool], of_stacks: ByPool
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the maximum number of units of a resource that a team borrows, by pool, and how many of them others
-    can already lend.
+    """Return the maximum number of units of a resource that a team borrows, by pool, and how many of these units
+    can already be lent.
 
     `cohorts` are the units that each cohort lends. `of_stacks` is the quota of teams with their own stack, which
     lend it once they are deployed.

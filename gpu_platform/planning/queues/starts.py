@@ -57,8 +57,8 @@ class Lack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """A declared job, and the resources that it lacks to start on the team's own quota. `beside` indicates whether
-    other workloads of the team always run on the same pool.
+    """A declared job, and the resources for which the team's own quota is too small to start it. `beside`
+    indicates whether other workloads of the team always run on the same pool.
 
     `advice` describes the change that allows the job to start on the team's own quota.
     """
@@ -80,7 +80,9 @@ class Start:
 
 
 def starts(team: Team, divided: DividedPools) -> Iterator[Start]:
-    """Yield each declared job of a team, with the resources that it lacks to start."""
+    """Yield each declared job of a team, with the resources for which the team's own quota is too small to start
+    it.
+    """
     shares, offers, work = divided.division.teams[team.name], divided.offers, divided.work[team.name]
     for job in work:
         pool = next(one for one in divided.pools if one.name == job.pool)

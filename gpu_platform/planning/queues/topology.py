@@ -15,7 +15,7 @@ from gpu_platform.stack.queueing import Queueing
 
 
 def is_topology_aware(queueing: Queueing, pools: Sequence[PoolPlan], cloud: Cloud) -> bool:
-    """Return whether workloads start only when nodes have room for their pods."""
+    """Return whether workloads start only when nodes have enough free resources for their pods."""
     return not unsuitable(pools, cloud) if queueing.topology is None else queueing.topology
 
 
@@ -29,7 +29,7 @@ def closest_level(levels: Sequence[str]) -> str | None:
 def unsuitable(pools: Sequence[PoolPlan], cloud: Cloud) -> tuple[str, ...]:
     """Return the obstacles to topology-aware scheduling, each with its reason.
 
-    They are pools whose devices are claimed, and nodes that may not exist yet.
+    An obstacle is a pool whose devices are claimed, or nodes that may not exist yet.
     """
     growing = cloud.growing_nodes
     return (
@@ -45,7 +45,8 @@ def unsuitable(pools: Sequence[PoolPlan], cloud: Cloud) -> tuple[str, ...]:
 def what_to_write(pools: Sequence[PoolPlan], cloud: Cloud) -> str:
     """Return the changes to the stack file that make topology-aware scheduling possible, or an empty string.
 
-    No change helps if devices are claimed or if nodes are created on demand, because their number is not fixed.
+    No change helps if devices are claimed, or if the number of nodes is not fixed because nodes are created on
+    demand.
     """
     if any(pool.devices or pool.cloud_nodes.created_on_demand for pool in pools):
         return ""

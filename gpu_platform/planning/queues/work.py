@@ -19,7 +19,7 @@ class DeclaredJob:
     """The GPU pods of one declared workload, such as a job or a service.
 
     `path` is the workload's path below the team in the stack file. `requests` contains the amounts of all its pods
-    by resource. `ends` indicates whether the workload finishes. It can then wait in the queue until there is room.
+    by resource. `ends` indicates whether the workload finishes. It can then wait in the queue until quota is free.
     A workload that does not finish uses its quota at all times.
     """
 
@@ -59,8 +59,8 @@ def declared_work(team: Team, available: Available) -> tuple[DeclaredJob, ...]:
 
 
 def units_of_work(resource: str, work: Iterable[DeclaredJob]) -> dict[str, int]:
-    """Return the units that a team's workloads need, by pool. They are enough for all workloads that always run,
-    plus the largest job that finishes.
+    """Return how many units of a resource a team's workloads need, by pool. The units are enough for all workloads
+    that always run, plus the largest job that finishes.
     """
     always: dict[str, int] = {}
     largest: dict[str, int] = {}

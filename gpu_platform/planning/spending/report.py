@@ -61,7 +61,7 @@ class WorkloadSpending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamSpending:
-    """Cost in USD/h that a team's quota covers, by pool. Pools with an unknown price are left out."""
+    """Cost in USD/h of the GPUs that a team's quota covers, by pool. Pools with an unknown price are left out."""
 
     team: str
     by_pool: Mapping[str, float]
@@ -70,7 +70,7 @@ class TeamSpending:
 
     @property
     def usd_per_hour(self) -> float:
-        """Cost of the team's parts of all pools with a known price."""
+        """Cost of the team's shares of all pools with a known price."""
         return fsum(self.by_pool.values())
 
 

@@ -314,8 +314,8 @@ def _off_at_night(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
 
 
 def _lower_quotas(pool: PoolPlan, trial: _Trial, held: Mapping[str, float] | None) -> Iterator[Saving]:
-    """Yield the saving from smaller quotas for whole GPUs for teams that use less than their quota, if a pool then
-    needs fewer nodes.
+    """Yield the saving from lower whole-GPU quotas for teams that use less than their quota, if a pool then needs
+    fewer nodes.
 
     A team's use is the number of GPUs that its declared workloads need or the maximum that it has used, whichever
     is larger. The use is unknown without a measurement or a declaration, because members may run pods that are not

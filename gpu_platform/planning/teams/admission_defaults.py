@@ -1,4 +1,4 @@
-"""Defaults that the API server sets on a team's pods that request GPUs.
+"""Defaults that the API server sets on team pods with GPU requests.
 
 A pod that requests a GPU gets the toleration of the GPU taint, the team's priority class, and CPU and memory in
 proportion to its share of the node's GPUs. Fields that the pod itself sets keep their values.

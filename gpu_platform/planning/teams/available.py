@@ -29,7 +29,7 @@ class Available:
 
     @property
     def limited(self) -> Sequence[str]:
-        """All resources that a quota must name, because other resources would be unlimited."""
+        """All resources that a quota must name. A resource that it does not name would be unlimited."""
         drivers = names.DRIVERS_DEVICE_CLASSES if self.of_dra else ()
         return sorted({*self.units, *drivers})
 
