@@ -165,7 +165,7 @@ EXPECTED = {
         "pods": (
             "1 pod with 8 CPU, 64Gi of memory and 1 nvidia.com/gpu, "
             "as a suspended CronJob, from which members create Jobs",
-            "a Job that ends releases its GPU",
+            "a Job releases its GPU when it finishes",
         ),
         "queue": (
             "default",

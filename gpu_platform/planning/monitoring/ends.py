@@ -42,6 +42,6 @@ def _notices(pool: PoolPlan, window: CapacityWindow, drains: datetime) -> Iterat
             for_="0m",
             severity=severity,
             summary=f"nodes of pool {pool.name} in {window.reservation} are drained within {within}, at "
-            f"{utc_text(drains)}: save the work of its jobs, or extend the capacity",
+            f"{utc_text(drains)}: checkpoint its jobs, or extend the reservation",
             labels={"pool": pool.name},
         )

@@ -52,6 +52,6 @@ def _problems(pool: PoolPlan, now: datetime) -> Iterator[Problem]:
         yield Problem(
             f"{pool.path}.capacity.starts",
             f"{closed_text(windows, now)}, with {nodes}",
-            "a start in the past, or no desired nodes; GKE creates no node in a reservation that has not begun",
+            "a start time in the past, or 0 desired nodes; GKE creates no nodes before a reservation begins",
             f"write {pool.path}.count.desired: 0 and min: 0 until then",
         )

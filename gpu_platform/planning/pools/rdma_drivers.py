@@ -47,7 +47,7 @@ def rdma_driver_decision(context: Context, pool: Pool, plan: PoolPlan) -> Iterat
         yield Decision(
             subject=f"pool {pool.name}",
             what="warning: driver",
-            chosen=f"{version or branch}, with which jobs cannot use the NICs of {pool.machine_type}",
+            chosen=f"{version or branch}; with this driver, jobs cannot use the NICs of {pool.machine_type}",
             why=f"NCCL aborts; GPUDirect RDMA needs a driver older than {limit.first_without} ({limit.source})",
         )
 

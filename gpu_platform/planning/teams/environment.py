@@ -39,7 +39,7 @@ from gpu_platform.stack.team import GpuUnits, Team
 
 
 def check_alone(environment: Environment, catalog: Catalog, problems: Problems) -> None:
-    """Record problems with priorities and teams that can be found without the pools and the cloud."""
+    """Record problems with priorities and teams that can be detected without the pools and the cloud."""
     check_priorities(environment.priorities, problems.at("priorities"))
     check_unique("team", [(f"teams[{i}]", team.name) for i, team in enumerate(environment.teams)], problems)
     priorities, cloud = priority_values(environment.priorities), cloud_of(environment.cluster)

@@ -105,9 +105,9 @@ def _decision(team: str, level: PodSecurity, facts: Sequence[FabricPods], pools:
 
 
 def _record(fact: FabricPods, pools: Sequence[tuple[PoolPlan, NodeFabric]]) -> Mapping[str, Value]:
-    """Return the part of the admission rules' parameters that describes one fabric.
+    """Return the parameters of the admission rules for one fabric.
 
-    It contains the pools with the fabric, and the host paths, images and capabilities that their pods may use.
+    They contain the pools with the fabric, and the host paths, images and capabilities that their pods may use.
     """
     daemon = fact.daemon
     mounted = daemon.mounts.values() if daemon is not None else ()

@@ -74,7 +74,7 @@ def _check_alone(need: _Need, pool: PoolPlan, problems: Problems) -> None:
     share = f", 1/{replicas} of {need.device_mib} MiB for each MPS replica" if replicas > 1 else ""
     fits = need.device_mib // need.memory_mib
     Problems(f"{need.path}.gpu_memory", problems.found).add(
-        f"{need.memory_mib} MiB a pod on pool {pool.name}",
+        f"{need.memory_mib} MiB per pod on pool {pool.name}",
         f"at most {most} MiB: {need.device}{share}",
         f"write replicas: {fits} or fewer in {pool.path}.sharing"
         if replicas > 1 and fits > 1

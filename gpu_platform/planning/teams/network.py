@@ -101,7 +101,8 @@ def _check_cidr(cidr: str, here: Problems) -> None:
     everything = network.prefixlen == 0
     here.add(
         cidr,
-        f"a network without {', '.join(held)}, because nodes have credentials and services there",
+        f"a network without {', '.join(held)}, because node credentials and services are reachable at these "
+        "addresses",
         "write internet, which is HTTPS to public addresses" if everything else "name a smaller network",
     )
 

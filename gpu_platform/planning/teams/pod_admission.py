@@ -74,7 +74,7 @@ def pod_values(pools: Sequence[PoolPlan], limits: PodLimits) -> Mapping[str, Val
         "device_annotations": "^(" + "|".join(prefix.replace(".", "[.]") for prefix in DEVICE_ANNOTATIONS) + ")",
         "device_annotation_prefixes": DEVICE_ANNOTATIONS,
         "fabric_devices": limits.devices,
-        "device_exceptions": f" but {', '.join(limits.devices)}, with the devices of the daemon as published"
+        "device_exceptions": f", except {', '.join(limits.devices)} with the devices in the vendor's manifest"
         if limits.devices
         else "",
         "runtime_class_prefix": RUNTIME_CLASS_PREFIX,

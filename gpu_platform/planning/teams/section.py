@@ -193,8 +193,8 @@ class TeamPlan:
     """Pod Security level of the namespace, which its label or `fabric` enforces. The workloads satisfy this level.
     """
     fabric: FabricAccess | None = None
-    """Rules that enforce `pod_security` instead of the label, for a fabric whose pods need more rights than the
-    level allows.
+    """Admission rules that enforce `pod_security` in place of the Pod Security label. They are needed if the pods
+    that use a fabric need more privileges than the level allows.
     """
     permissions: tuple[str, ...] = ()
     """Additional permissions that the stack file grants to members' objects, such as `routes of ml.example.com`.

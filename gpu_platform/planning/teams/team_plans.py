@@ -63,7 +63,7 @@ _POLICIES: Final = ("pods-of", "templates-of", "services-of", "claims-of", "scal
 
 def is_reserved_namespace(namespace: str, catalog: Catalog) -> bool:
     """Return whether no team may use a namespace, because controllers run there now or may run there after an edit
-    of the stack file.
+    to the stack file.
     """
     of_charts = (chart.namespace for chart in catalog.charts.values())
     return namespace == "default" or names.is_platform_namespace(namespace) or namespace in of_charts
@@ -103,8 +103,8 @@ def total_quota(teams: Sequence[Team]) -> dict[str, int]:
 
 
 def check_team_alone(team: Team, priorities: Mapping[str, int], catalog: Catalog, problems: Problems) -> None:
-    """Record problems with one team that can be found without the pools. `priorities` are the values of the
-    priority classes.
+    """Record a team's problems that can be detected without knowledge of the pools. `priorities` are the values of
+    the priority classes.
     """
     if is_reserved_namespace(team.name, catalog):
         problems.at("name").add(

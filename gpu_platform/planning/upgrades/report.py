@@ -53,7 +53,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step of an upgrade: an edit of the stack file, followed by `up`.
+    """One step of an upgrade: an edit to the stack file, followed by `up`.
 
     `edits` contains new values by their paths in the stack file. It is empty if the step is only `up`. `why` is
     the reason for the step and for its position. `order` lists what happens in the step, in order.

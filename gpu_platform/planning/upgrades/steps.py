@@ -81,7 +81,7 @@ class _Walk:
         self.blocked: list[str] = []
 
     def catch_up(self, running: RunningVersions | None) -> None:
-        """Add steps up to the version that the stack file plans, if the cluster's version is older."""
+        """Add the steps up to the version in the stack file, if the cluster's version is older."""
         if running is None or (current := minor_version(running.kubernetes)) is None:
             return
         planned = self._plan.cluster.kubernetes

@@ -1,5 +1,5 @@
-"""Decide the support status of Kubernetes versions, driver branches and operator releases on a given day, from the
-catalogue.
+"""Determine the support status of Kubernetes versions, driver branches and operator releases on a given day, from
+the catalogue.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Support:
-    """The support of one version.
+    """The support status of one version.
 
-    `until` is the last day of the support in its current status, or None if it is not known. `text` describes the
-    support. `source` is the source of the dates.
+    `until` is the last day of this status, or None if it is not known. `text` describes the status. `source` is
+    the source of the dates.
     """
 
     status: Status
@@ -47,7 +47,7 @@ class Support:
 
 
 def platform_of(provider: str, git_version: str | None, catalog: Catalog) -> KubernetesPlatform:
-    """Return the platform that determines the support of a cluster's Kubernetes versions.
+    """Return the platform that determines the support status of a cluster's Kubernetes versions.
 
     `git_version` is the version of its API server, if it was read. Values such as `v1.35.2-eks-4f4795d` and
     `v1.35.1-gke.1616000` identify the provider of a cluster that the stack file reaches through a kubeconfig.
@@ -61,7 +61,7 @@ def platform_of(provider: str, git_version: str | None, catalog: Catalog) -> Kub
 def kubernetes_support(
     platform: KubernetesPlatform, version: str | None, today: datetime.date, catalog: Catalog
 ) -> Support:
-    """Return the support of a minor version such as 1.35 on a platform."""
+    """Return the support status of a minor version such as 1.35 on a platform."""
     dates = catalog.kubernetes_versions.get((platform.dates_of or platform.name, version or ""))
     if version is None:
         return Support(status=Status.UNKNOWN, text="the version of the cluster is not known")
@@ -101,7 +101,7 @@ def driver_branch(version: str) -> int | None:
 
 
 def driver_support(version: str | None, today: datetime.date, catalog: Catalog) -> Support:
-    """Return the support of a driver version, which depends on its branch."""
+    """Return the support status of a driver version, which depends on its branch."""
     branch = driver_branch(version) if version is not None else None
     if branch is None:
         return Support(status=Status.UNKNOWN, text="the node image or the host chooses the version")
@@ -124,7 +124,9 @@ def driver_support(version: str | None, today: datetime.date, catalog: Catalog) 
 
 
 def operator_support(version: str, catalog: Catalog) -> Support:
-    """Return the support of an operator release from NVIDIA's life-cycle policy, which contains no dates."""
+    """Return the support status of an operator release according to NVIDIA's life-cycle policy, which contains no
+    dates.
+    """
     release = catalog.operator_releases.get(version)
     if release is None:
         return Support(status=Status.UNKNOWN, text=f"release {version} is not in the catalogue")

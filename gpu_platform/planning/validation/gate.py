@@ -103,8 +103,8 @@ def check_replaced(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
 
 
 def _grown_with_readiness(context: CompleteContext, pools: Sequence[PoolPlan]) -> list[PoolPlan]:
-    """Return the pools that a Cluster Autoscaler scales, if the Node Readiness Controller releases their new
-    nodes.
+    """Return the pools that a Cluster Autoscaler scales and whose new nodes the Node Readiness Controller
+    releases.
     """
     if not context.environment.validation.node_readiness:
         return []
@@ -143,7 +143,7 @@ def readiness_decisions(context: CompleteContext, pools: Sequence[PoolPlan]) -> 
 
 
 def decisions(validation: ValidationPlan, pools: Sequence[PoolPlan]) -> tuple[Decision, ...]:
-    """Return decisions about what happens to nodes that keep failing, with the reason."""
+    """Return decisions about what happens to nodes that keep failing checks, with the reason."""
     after = duration_text(validation.failing_seconds)
     why = {
         "cordon": "the node agent cordons its node, and uncordons it when the node passes",

@@ -22,9 +22,9 @@ from gpu_platform.planning.teams.available import Available
 from gpu_platform.stack.team import Team
 from gpu_platform.stack.team_workloads import RayCluster
 
-_JOB_BEGINS_AGAIN: Final = "without checkpoints, the job starts over; name a place for them, or lower deadline"
-_PART_BEGINS_AGAIN: Final = "a part that takes longer starts over; make the parts shorter, or lower the deadline"
-_FILES_ARE_LOST: Final = "the notebook's files are lost; name a place for them in home, or lower deadline"
+_JOB_BEGINS_AGAIN: Final = "without checkpoints, the job starts over; set `checkpoints`, or reduce `deadline`"
+_PART_BEGINS_AGAIN: Final = "a part that takes longer starts over; make the parts shorter, or reduce `deadline`"
+_FILES_ARE_LOST: Final = "the notebook's files are lost; set `home`, or reduce `deadline`"
 
 _WAITS: Final = "its pods then wait for new capacity; for workloads that always run, use a pool whose nodes stay"
 _WAITS_FOR_EVER: Final = (

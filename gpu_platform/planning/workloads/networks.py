@@ -21,7 +21,7 @@ _OWNERS: Final = (
 def network_decisions(
     plan: TeamWorkloadsPlan, environment: Environment, available: Available
 ) -> Iterator[Decision]:
-    """Yield a warning for each entry whose pods use whole nodes with RDMA, but communicate over TCP.
+    """Yield a warning for each declared workload whose pods use whole nodes with RDMA, but communicate over TCP.
 
     A pool for which the stack file rules out RDMA gets no warning.
     """

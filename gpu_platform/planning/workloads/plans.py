@@ -414,8 +414,8 @@ def api_of(job: TrainingJob, addons: Addons) -> TrainingApi:
 def _topology(job: TrainingJob, pod: PodPlan, of: _TeamContext) -> Mapping[str, str]:
     """Return the annotation that makes Kueue start the pods on nodes that are close to each other.
 
-    It names the narrowest level that contains several nodes. If a preferred level has no room, Kueue uses a wider
-    level.
+    It names the narrowest level that contains several nodes. If no domain of a preferred level has enough free
+    capacity, Kueue uses a wider level.
     """
     return topology_annotation(of.levels.get(pod.workload.pool, ()), job.replicas, job.topology or "preferred")
 

@@ -1,8 +1,8 @@
 """Count the pods of a declared workload that its pool can run at the same time, and the pods that must start
 together.
 
-Kueue starts a workload as a whole. An indexed Job therefore starts with all parts that run at the same time. The
-Job is not ready until this number of parts are ready or have finished. After queueing.pods_ready_timeout, Kueue
+Kueue starts a workload as a whole. An indexed Job therefore starts with all pods that run at the same time. The
+Job is not ready until this number of pods are ready or have finished. After queueing.pods_ready_timeout, Kueue
 stops a Job that is not ready, including its running pods. Source: kubernetes-sigs/kueue v0.19.2,
 pkg/controller/jobs/job/job_controller.go (PodsReady); read 2026-11-28.
 """

@@ -1,4 +1,4 @@
-"""Warn of services that scale by metrics of their pods although Prometheus may not connect to the pods.
+"""Warn about services that scale by metrics of their pods although Prometheus may not connect to the pods.
 
 Prometheus scrapes the pods that a PodMonitor selects, but the network policies of a team deny connections from
 other namespaces. Without the metric, KEDA keeps the number of replicas.

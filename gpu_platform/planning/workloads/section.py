@@ -173,7 +173,9 @@ class InferenceServicePlan:
 
     @property
     def progress_seconds(self) -> int:
-        """Time until a rollout without a new ready pod is reported as failed. Until then, its model may load."""
+        """Time until a rollout without a new ready pod is reported as failed. A new pod can load its model during
+        this time.
+        """
         return NODE_START_SECONDS + self.startup_seconds
 
 
@@ -219,8 +221,8 @@ class RayWorkersPlan:
 class RayClusterPlan:
     """A KubeRay RayCluster. If `recreates` is set, a change to its pods stops them and starts new pods.
 
-    It is set only with the operator that the program installs, because other operators may not have the field
-    (v1.6.0, ray-project/kuberay#4185, read 2026-11-28).
+    `recreates` is set only with the operator that the program installs, because other operators may not have the
+    field (v1.6.0, ray-project/kuberay#4185, read 2026-11-28).
     """
 
     name: str

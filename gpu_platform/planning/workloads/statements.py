@@ -1,5 +1,5 @@
-"""Decisions that `check` prints about each workload of a team: pods, queue, topology, storage and room on the
-pool.
+"""Decisions that `check` prints about each workload of a team: its pods, queue, topology and storage, and the
+available capacity of its pool.
 """
 
 from __future__ import annotations
@@ -91,7 +91,9 @@ class _Entry:
 
 
 def entry_decisions(plan: TeamWorkloadsPlan, asked: StatementContext) -> tuple[Decision, ...]:
-    """Return the decisions about all workloads of a team: their pods, queue, topology, storage and room."""
+    """Return the decisions about all workloads of a team: their pods, queue, topology and storage, and the
+    available capacity.
+    """
     declared = declared_pods(asked.team, asked.available)
     return tuple(
         decision
@@ -189,7 +191,7 @@ def _notebook(field: str, notebook: NotebookPlan, asked: StatementContext) -> _E
         field=field,
         pods={"": notebook.pod},
         how="a suspended CronJob, from which members create Jobs",
-        why="a Job that ends releases its GPU",
+        why="a Job releases its GPU when it finishes",
         start="Kueue starts each notebook",
         claim=notebook.claim,
         is_notebook=True,
