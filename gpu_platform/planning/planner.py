@@ -1,8 +1,9 @@
 """Plans an environment or the stack of a team by calling the planning packages in order.
 
 Each package has a function `plan`, which returns its section of the Plan. A package that can refuse a stack file
-also has a function `check`, which records problems. Both receive the context, or their part of the stack file, and
-the sections of earlier packages that they need. A package imports only packages that come before it in this order.
+also has a function `check`, which records problems. Both functions receive the context, or their section of the
+stack file, and the sections of the Plan that they need from earlier packages. A package imports only packages that
+come before it in this order.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from gpu_platform.planning.teams.section import DEFAULT_REQUEST, TeamPlan, Workl
 from gpu_platform.planning.workloads import TeamWorkloadsPlan, workloads_of
 
 QUOTA = "quota"
-"""Workload name of the assumed pods that use the rest of a team's quota."""
+"""Name of the assumed workload whose pods use a team's remaining quota."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,11 +87,11 @@ def node_capacities(
 def groups_of(plan: EnvironmentPlan, catalog: Catalog) -> tuple[PodGroup, ...]:
     """Return the pods that use every team's whole GPU quota at once.
 
-    A team's declared workloads are included unchanged. The rest of its quota becomes pods with one unit (a GPU, a
-    share or an instance). The team's remaining CPU and memory are divided among these pods in proportion to their
-    GPUs. If the team has no quota for CPU or memory, each pod gets the default request of the LimitRange. A pod
-    requests no more than its GPU's share of the node. A CPU quota is a limit for all pods of a team, and pods
-    without a GPU need no GPU node.
+    A team's declared workloads are included unchanged. For its remaining quota, pods with one unit each (a GPU, a
+    share or an instance) are added. The team's remaining CPU and memory are divided among these pods in proportion
+    to their GPUs. If the team has no quota for CPU or memory, each pod gets the default request of the LimitRange.
+    A pod requests no more than its GPU's share of the node. A CPU quota is a limit for all pods of a team, and
+    pods without a GPU need no GPU node.
 
     With queues, each quota applies to a pool, and its pods run on this pool. Without queues, a pool for training
     or inference serves only teams that may use the priority class with the same name. If no such pool offers the
@@ -199,8 +199,8 @@ def _serving(
 
 
 def part_of_node(capacity: NodeCapacity, resource: str) -> NodeResources:
-    """Return the part of a node's CPU and memory that belongs to one unit of a resource, in proportion to its
-    GPUs.
+    """Return the share of a node's CPU and memory that belongs to one unit of a resource, in proportion to the
+    unit's GPUs.
     """
     gpus = capacity.gpus or sum(
         capacity.gpus_each[name] * count for name, count in capacity.units.items() if count

@@ -1,4 +1,6 @@
-"""Decide which pools a new plan replaces, rolls or shrinks, compared with the last deployment."""
+"""Decide which pools a new plan replaces, shrinks or changes by a rolling update, compared with the last
+deployment.
+"""
 
 from gpu_platform.planning.changes.classify import classify
 from gpu_platform.planning.changes.cluster_impacts import cluster_facts, resizes_system_nodes, retained_resources

@@ -69,8 +69,8 @@ def classify(
 
 
 def _covered(pools: Sequence[PoolChange], mig: Sequence[MigNodeChange]) -> tuple[set[str], set[str]]:
-    """Return the pools that are replaced, rolled or removed, and the pools with live nodes whose MIG layout
-    changes.
+    """Return the pools that are replaced, removed or changed by a rolling update, and the pools with live nodes
+    whose MIG layout changes.
     """
     return {change.pool for change in pools if change.effect != "shrunk"}, {change.pool for change in mig}
 

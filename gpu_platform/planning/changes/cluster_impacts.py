@@ -134,7 +134,7 @@ def resizes_system_nodes(previous: object, plan: EnvironmentPlan) -> bool:
 def impacts_of_cluster(previous: object, plan: EnvironmentPlan) -> Iterator[Impact]:
     """Yield the impact of each changed cluster setting. `previous` is the output `cluster` of the last deployment.
 
-    A setting is compared only if both the output and the plan have it. For example, a cluster may have no
+    A setting is compared only if both the output and the plan contain it. For example, a cluster may have no
     Karpenter, or an older release may not have written the setting.
     """
     before = mapping_of(previous)

@@ -1,4 +1,4 @@
-"""Decide the maximum duration of a change from the limits that the program and the platform set."""
+"""Calculate the maximum duration of a change from the limits that the program and the platform set."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Duration:
 def of_pool(
     change: PoolChange, platform: str, pool: PoolPlan | None, plan: EnvironmentPlan, nodes: int, catalog: Catalog
 ) -> Duration:
-    """Return how long it can take to remove, shrink, roll or replace a pool.
+    """Return how long it can take to remove, shrink or replace a pool, or to change it by a rolling update.
 
     `platform` is the platform of the deployed pool. `pool` is the planned pool with the same name, or its
     successor. `nodes` is the number of affected nodes.

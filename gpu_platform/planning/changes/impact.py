@@ -66,7 +66,7 @@ class Impact:
     nodes.
     """
     changes_nodes: bool = False
-    """Whether the change rolls, replaces or removes nodes. Such changes may happen only in a maintenance window.
+    """Whether the change updates, replaces or removes nodes. Such changes may happen only in a maintenance window.
     """
     refusal: Problem | None = None
     """Why `up` refuses the change, and what to do instead, or None if `up` makes the change."""
@@ -119,7 +119,7 @@ class Impact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectChange:
-    """A planned change of one object, as an engine reports it.
+    """A planned change to one object, as an engine reports it.
 
     `kind` is either `Kind.group` or a Pulumi type token.
     """

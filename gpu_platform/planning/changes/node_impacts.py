@@ -114,7 +114,7 @@ def impact_of_pool(
 
 
 def _needs_empty(change: PoolChange, pool: PoolPlan | None, nodes: int) -> Problem | None:
-    """Return why the pool's existing nodes cannot be rolled, or None if they can be rolled."""
+    """Return why a rolling update of the pool's existing nodes is impossible, or None if it is possible."""
     if change.effect != "rolled" or not nodes or pool is None or pool.cloud is None:
         return None
     why = pool.cloud_nodes.roll_limits.needs_empty

@@ -1,4 +1,4 @@
-"""Classify the change of one object by its kind, action and changed fields."""
+"""Classify a change to one object by the object's kind, the action and the changed fields."""
 
 from __future__ import annotations
 

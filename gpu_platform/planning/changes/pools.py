@@ -1,5 +1,5 @@
-"""Classify pool changes between two deployments as in place, rolled or replaced, with their causes and the lost
-GPUs.
+"""Classify pool changes between two deployments as in-place changes, rolling updates or replacements, with their
+causes and the lost GPUs.
 
 Pulumi's preview shows resources. This report shows the effect on GPU users in advance.
 """
@@ -483,7 +483,7 @@ def _takes_away(name: str, old: str, new: str) -> bool:
         before, after = per_zone(old), per_zone(new)
         return before is not None and after is not None and after < before
     if name == "release_version":
-        return new not in (old, NOT_SET)  # nodes are not rolled if no release is set
+        return new not in (old, NOT_SET)  # no rolling update if no release is set
     if name == "subnet_ids":
         return new not in (old, ALL_ZONES)
     if name == "node_group_name":

@@ -1,4 +1,4 @@
-"""Plan the cost of the desired nodes, and the part of the cost that is not allocated to any team."""
+"""Calculate the cost of the desired nodes, and the part of the cost that is not allocated to any team."""
 
 from __future__ import annotations
 

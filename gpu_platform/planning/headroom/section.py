@@ -10,7 +10,7 @@ from gpu_platform.planning.nodes.section import Taint
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadroomPods:
-    """Pods of one pool that each occupy `units` of an extended resource until team pods need them."""
+    """Pods of one pool. Each pod occupies `units` of an extended resource until team pods need these units."""
 
     name: str
     pool: str

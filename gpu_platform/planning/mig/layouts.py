@@ -22,8 +22,8 @@ class Blocked:
     profile: str
     by_start: tuple[tuple[int, tuple[GpuInstance, ...]], ...]
     why: str
-    """Reason why the instance does not fit, such as too few compute slices or decoders. Empty if only the memory
-    slices are the reason.
+    """Reason why the instance does not fit, such as too few compute slices or decoders. Empty if the memory slices
+    are the only reason.
     """
 
 

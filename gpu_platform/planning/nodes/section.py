@@ -74,7 +74,7 @@ class Kubelet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletLimits:
-    """Kubelet settings that do not affect the rest of the plan. None keeps the image's setting."""
+    """Kubelet settings that affect nothing else in the plan. None keeps the image's setting."""
 
     pod_pids_limit: int | None = None
     container_log_max_size: str | None = None

@@ -113,8 +113,8 @@ def most_parts(units: int, parts: Sequence[int], policy: Policy) -> int:
 
 
 def fewest(amount: int, parts: Sequence[int]) -> int | None:
-    """Return the minimum number of parts whose sum is at least `amount`, or None if the sum of all parts is
-    smaller.
+    """Return the minimum number of entries of `parts` whose sum is at least `amount`, or None if the sum of all
+    entries is smaller.
     """
     left = amount
     for number, part in enumerate(sorted(parts, reverse=True), start=1):

@@ -143,8 +143,8 @@ def _check_by_pool(
     """Record a problem if a pool does not offer the units that are declared for it. Without queues, also record a
     problem for units by pool, because only queues count units by pool.
 
-    If `counts` is not set, the pool may offer fewer units, because `check_limits` compares the limits with its
-    free units.
+    If `counts` is False, the pool may offer fewer units, because `check_limits` compares the limits with its free
+    units.
     """
     for name, by_pool in units_by_pool(units).items():
         place = here.at(quota_place(name))

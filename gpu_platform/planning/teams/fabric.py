@@ -1,4 +1,4 @@
-"""Decide the Pod Security exceptions for pods that use the GPU NICs of a pool.
+"""Choose the Pod Security exceptions for pods that use the GPU NICs of a pool.
 
 The catalogue contains the exceptions as facts, taken from the vendor's test pods. The rules that enforce the Pod
 Security level with these exceptions are in gpu_platform/catalog/rules/pod_security.yaml.

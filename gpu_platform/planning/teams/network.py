@@ -1,4 +1,4 @@
-"""Decide the allowed egress and ingress of a team's pods: addresses, hosts and namespaces.
+"""Determine the allowed egress and ingress of a team's pods: addresses, hosts and namespaces.
 
 A NetworkPolicy allows these connections. The namespace denies all other connections. Sources: Kubernetes docs,
 Network Policies (ipBlock and its exceptions); IANA IPv4 Special-Purpose Address Registry; RFC 3927 (link-local),

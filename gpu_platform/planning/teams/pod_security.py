@@ -1,4 +1,4 @@
-"""Decide the Pod Security level of a team's namespace.
+"""Choose the Pod Security labels for a team's namespace.
 
 Source: Kubernetes docs, Pod Security Standards and Pod Security Admission (`enforce` checks only pods; `warn` and
 `audit` also check the objects that create pods). Read 2026-11-23.

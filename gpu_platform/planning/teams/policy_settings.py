@@ -1,4 +1,4 @@
-"""Decide the settings of the policy pack's rules from the rights that the stack file grants to teams."""
+"""Derive the settings of the policy pack's rules from the rights that the stack file grants to teams."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def priority_values(declared: Mapping[str, int]) -> dict[str, int]:
 def plan_priority_classes(declared: Mapping[str, int]) -> tuple[PriorityClassPlan, ...]:
     """Return the PriorityClasses in ascending order.
 
-    None of them is the cluster's default, because a default would apply to all pods.
+    No PriorityClass is the cluster's default, because a default would apply to all pods.
     """
     values = priority_values(declared)
     return tuple(

@@ -181,7 +181,7 @@ def plan(
     """
     validation = context.environment.validation
     access = [pool.software.gpu_access for pool in pools if pool.has_gpus]
-    # The parts of a pool with `per_node` share the limit of the whole pool.
+    # Planned pools that `per_node` splits off one pool in the stack file share the limit of that pool.
     declared_pools = {f"pools[{index}]": pool.name for index, pool in enumerate(context.environment.pools)}
     nodes = Counter[str]()
     for pool in pools:

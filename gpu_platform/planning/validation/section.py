@@ -50,8 +50,8 @@ class ValidationPlan:
     It is 0 if the pool does not taint failing nodes.
     """
     held_with: Mapping[str, str]
-    """For each pool that is planned as part of a pool with `per_node`, the name of the whole pool. All parts of a
-    pool share one limit for failing nodes.
+    """For each planned pool that `per_node` splits off a pool in the stack file, the name of that pool. All
+    planned pools of one such pool share its limit for failing nodes.
     """
     on_failure: Mapping[str, Literal["cordon", "replace"]]
     """Action of the agent for a node that has had the taint of failing nodes for `failing_seconds`, by pool. In

@@ -89,7 +89,7 @@ def _deadline(subject: str, declared: str, pool: PoolPlan, then: str, *, rounds:
 
 
 def _left_without_nodes(subject: str, pool: PoolPlan, then: str) -> Iterator[Decision]:
-    """Yield a warning if a workload that always runs loses its nodes after a time limit and may not get new
+    """Yield a warning if a workload that always runs loses its nodes after a time limit and might not get new
     nodes.
     """
     if pool.capacity["type"] != "flex-start":
