@@ -39,7 +39,8 @@ _PROMETHEUS: Final[Mapping[str, Any]] = {
     "prometheus": {
         "prometheusSpec": {
             # Select monitors and rules in every namespace, whatever their labels, so that administrators can add
-            # them for teams. Members may not create them, because they can select pods of other namespaces.
+            # them for teams.
+            # Members may not create monitors, because a monitor can select pods of other namespaces.
             "serviceMonitorSelectorNilUsesHelmValues": False,
             "podMonitorSelectorNilUsesHelmValues": False,
             "ruleSelectorNilUsesHelmValues": False,

@@ -170,8 +170,8 @@ def impacts_of_resized(
 
 
 def _in_each_zone(nodes: int, pool: PoolPlan) -> int:
-    """Round a number of nodes up to a number that can be divided among the pool's zones, if its platform needs
-    this.
+    """Round a number of nodes up to a multiple of the number of zones, if the pool's platform requires equal
+    zones.
     """
     return nodes + -nodes % (len(pool.cloud_nodes.zones) or 1) if pool.cloud_nodes.equal_zones else nodes
 
@@ -333,7 +333,7 @@ def impacts_of_replaced_nodes(
 def _of_layouts(
     by_pool: Mapping[str, Sequence[MigNodeChange]], planned: Mapping[str, PoolPlan], most: int | None
 ) -> dict[str, durations.Duration]:
-    """Return how long the layout change of each pool can take.
+    """Return how long the layout change in each pool can take.
 
     `most` is the maximum number of nodes across all pools that may be unavailable at a time, or None for no limit.
     """

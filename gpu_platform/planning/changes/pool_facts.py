@@ -30,7 +30,7 @@ CLUSTER_PROTECT = "cluster.protect"
 
 
 def protected(plan: Plan) -> tuple[str, ...]:
-    """Return the stack output `protected`, which lists the subjects that the engine refuses to delete, as text."""
+    """Return the stack output `protected`: the subjects that the engine refuses to delete, as text."""
     own = [f"stack {plan.stack}{PROTECT_FIELD}"] if plan.protect else []
     if plan.kind == "team":
         return tuple(own)

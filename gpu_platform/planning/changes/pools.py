@@ -422,8 +422,8 @@ def _changed(
 def _gone_nodes(old: Mapping[str, Any], new: Mapping[str, Any]) -> int:
     """Return how many nodes a smaller pool loses.
 
-    If the nodes in each zone become fewer, the zones of the last deployment lose nodes, even if new zones give the
-    pool more nodes in total.
+    If the number of nodes per zone decreases, the zones of the last deployment lose nodes, even if new zones give
+    the pool more nodes in total.
     """
     before, after = _per_zone(old), _per_zone(new)
     if before and after is not None:

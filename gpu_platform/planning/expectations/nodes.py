@@ -99,7 +99,7 @@ def _driver_remedy(requirements: NodeRequirements) -> str:
 
 
 def _node(requirements: NodeRequirements, cloud: Cloud, catalog: Catalog, nodes: CloudNodes) -> NodeExpectation:
-    """Return the expected `v1/Node` objects of a pool after their GPUs and NICs are advertised."""
+    """Return the expected `v1/Node` objects of a pool once their GPUs and NICs are advertised."""
     machine, sharing, software = requirements.machine, requirements.sharing, requirements.software
     nic_resources, nics = nodes.nic_resources, nodes.nic_devices
     published = nics if nics is not None and nics.driver is not None else None

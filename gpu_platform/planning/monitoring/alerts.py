@@ -165,7 +165,7 @@ def _always_has_nodes(pool: PoolPlan) -> bool:
 
 
 def missing_alerts(pools: Sequence[PoolPlan], *, kube_state: bool, by_pool: bool) -> Iterator[AlertRule]:
-    """Yield alerts on missing GPUs and missing metrics. `by_pool` means that the series have the label pool."""
+    """Yield alerts on missing GPUs and missing metrics. `by_pool` means that the series have the label `pool`."""
     with_gpus = [pool for pool in pools if pool.has_gpus]
     if any(_always_has_nodes(pool) for pool in with_gpus):
         yield AlertRule(

@@ -21,8 +21,8 @@ _NOTICES: Final = (
 
 
 def ends_of_capacity(pools: Sequence[PoolPlan]) -> tuple[AlertRule, ...]:
-    """Return an alert for one day and another for two hours before the nodes of a reservation or capacity block
-    are drained.
+    """Return two alerts for each end of reserved capacity. The first fires 24 h before the nodes are drained, and
+    the second 2 h before.
     """
     return tuple(
         alert

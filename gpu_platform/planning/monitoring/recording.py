@@ -80,8 +80,8 @@ def recording_rules(
 ) -> tuple[RecordingRule, ...]:
     """Return all recording rules.
 
-    `exported` means that the scrape keeps its own labels pod and namespace, and renames the labels of the exporter
-    to exported_.... `kube_state` means that kube-state-metrics is scraped. `agent` means that the node agent
+    `exported` means that the scrape keeps its own labels `pod` and `namespace`, and renames the exporter's labels
+    to `exported_...`. `kube_state` means that kube-state-metrics is scraped. `agent` means that the node agent
     serves metrics, which are used on nodes without DCGM metrics.
     """
     return (

@@ -18,7 +18,7 @@ from gpu_platform.planning.sharing import ResolvedPool
 from gpu_platform.stack.changes import Changes, Window
 
 EVICTION_SECONDS: Final = 900
-"""Time limit in seconds for evicting a node's pods. It is the same as when `up` changes a MIG layout. The
+"""Time limit in seconds for evicting a node's pods. `up` uses the same limit when it changes a MIG layout. The
 operator's default is 300.
 """
 _ALL: Final = "100%"

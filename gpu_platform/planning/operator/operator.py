@@ -297,7 +297,8 @@ def _runtime_decisions(
 
 
 def _copies_by_gdr(pool: PoolPlan) -> bool:
-    """Return whether a pool trains over RDMA and its pods get GDRCopy's device from the operator's device plugin.
+    """Return whether a pool is for training over RDMA and its pods get GDRCopy's device from the operator's device
+    plugin.
 
     GDRCopy's kernel module comes with the operator's driver and is part of EKS' AL2023 images. COS does not have
     it. The driver containers of Rocky Linux and RHEL, which existing nodes may have, do not become ready with it

@@ -52,15 +52,15 @@ _WITH_TRAINER: Final = (
 _REPLICAS: Final = 2
 # Kueue's default adds LessThanInitialShare.
 # With both strategies, workloads of borrowing teams can preempt each other endlessly.
-# Kueue chooses them as if it also preempted a lower class of the waiting workload's team, but then keeps that
-# class running.
+# Kueue chooses them as if it also preempted workloads of a lower class in the waiting workload's team, but then
+# keeps those workloads running.
 _FAIR_STRATEGIES: Final = ("LessThanOrEqualToFinalShare",)
 _RETRY_SECONDS: Final = 60
 _MOST_RETRY_SECONDS: Final = 3600
-# A workload waits until it starts, because a deactivated workload would never return. waitForPodsReady has no
-# limit by default, but a ProvisioningRequestConfig has a default limit of 3.
+# A workload waits until it starts, because a deactivated workload would never return.
+# By default, waitForPodsReady has no limit, but a ProvisioningRequestConfig has a limit of 3.
 PROVISIONING_RETRY: Final = RetryPlan(base_seconds=_RETRY_SECONDS, max_seconds=1800, limit=2**31 - 1)
-"""How Kueue requests nodes again after the cloud has refused a request. The limit is the maximum of its type."""
+"""How Kueue requests nodes again after the cloud has refused a request. `limit` is the maximum int32 value."""
 
 
 def plan_kueue(queueing: Queueing, cloud: Cloud, available: Available, catalog: Catalog) -> KueuePlan:

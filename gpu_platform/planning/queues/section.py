@@ -66,7 +66,7 @@ class FlavorPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPlan:
-    """How Kueue tries again to start a workload: the first and the longest wait, in seconds.
+    """How Kueue retries the start of a workload: the first and the longest wait, in seconds.
 
     `limit` is the number of attempts after which Kueue deactivates the workload, which then never starts again.
     """

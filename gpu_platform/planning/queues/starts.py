@@ -170,7 +170,10 @@ def _advice(team: Team, job: DeclaredJob, lacks: Sequence[Lack], pool: PoolPlan,
 
 
 def _units(lack: Lack, job: DeclaredJob, pool: PoolPlan, offers: Offers) -> int:
-    """Return how many more units of the job's GPU resource would add the missing amount of another resource."""
+    """Return how many units of the job's GPU resource to add to the quota, so that it covers the missing amount.
+
+    A GPU quota also adds CPU and memory, so units are added for missing CPU or memory too.
+    """
     free = free_resources(pool)
     of_node = {"cpu": free.cpu_millicores, "memory": free.memory_mib * 2**20}.get(lack.resource)
     offer = next((one for one in offers[job.resource] if one.pool is pool), None)

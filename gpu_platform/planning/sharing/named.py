@@ -24,7 +24,7 @@ from gpu_platform.stack.sharing import Mig, MigDevices, Mps, NoSharing, Sharing,
 DEFAULT_KEY: Final = "default"
 RESERVED_KEYS: Final = {DEFAULT_KEY: "for nodes without a pool", names.MIG_ALL_DISABLED: "that disables MIG"}
 """Config names that the program uses in the files of the device plugin and of mig-parted. The names of sharing
-configurations are also config names there, so they must differ from these names.
+configurations are also config names there, so no sharing configuration may have one of these names.
 """
 
 

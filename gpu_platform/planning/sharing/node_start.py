@@ -11,10 +11,12 @@ from gpu_platform.planning.mig.progress import CHANGE_SECONDS
 from gpu_platform.planning.sharing.section import SharingPlan
 
 NODE_SECONDS: Final = 600
-"""Estimated time in seconds from a pending pod to a ready new node."""
+"""Estimated time in seconds from the moment a pod becomes pending until a new node is ready."""
 
 
 def node_start_seconds(sharing: SharingPlan) -> int:
-    """Return the seconds from a pending pod to a node with the GPUs or MIG instances that the pool declares."""
+    """Return the time in seconds from the moment a pod becomes pending until a new node has the GPUs or MIG
+    instances that the pool declares.
+    """
     partitions = sharing.mig_roll is not None and sharing.mig_layouts
     return NODE_SECONDS + (CHANGE_SECONDS if partitions else 0)

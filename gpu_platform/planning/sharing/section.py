@@ -22,7 +22,7 @@ class ResourceOffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigDevicesPlan:
-    """The MIG instances on some GPUs of a node. If `devices` is None, all GPUs have them."""
+    """A MIG layout, and the indices of the GPUs of a node that have it. If `devices` is None, all GPUs have it."""
 
     devices: tuple[int, ...] | None
     layout: Mapping[str, int]

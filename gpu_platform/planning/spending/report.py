@@ -92,8 +92,8 @@ class Spending:
 
 
 def spending_of(plan: EnvironmentPlan, report: CapacityReport) -> Spending:
-    """Return the cost by pool, team and workload. `report` is the capacity report for the same plan. Its
-    utilisation may be measured.
+    """Return the cost by pool, team and workload. `report` is the capacity report for the same plan. It may
+    contain measured utilisation.
     """
     shares = _shares(plan)
     pools = tuple(

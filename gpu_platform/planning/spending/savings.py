@@ -47,7 +47,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saving:
-    """One change and its saving in USD/h. The saving is None if no source has the price, so no amount is promised.
+    """One change and its saving in USD/h. The saving is None if no source contains the price.
 
     `proof` explains why the nodes still have room for every workload.
     """

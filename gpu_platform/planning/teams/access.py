@@ -1,7 +1,8 @@
 """Rights of a team's members, as rules of the roles viewer, user and admin, and of the cluster-wide read role.
 
-No role may change quotas, limits, network policies, Roles or RoleBindings, because a member could use them to
-exceed the team's share. No role may impersonate, bind, escalate or request tokens of service accounts.
+No role may change quotas, limits, network policies, Roles or RoleBindings, because a member could use them to get
+more than the stack file grants the team. No role may impersonate, bind, escalate or request tokens of service
+accounts.
 
 The API groups are the groups of the projects' CRDs (JobSet, Kubeflow Trainer, KubeRay, LeaderWorkerSet, KEDA,
 Gateway API and its Inference Extension, Kueue, cluster autoscaler); read 2026-11-23. A rule for an API group that

@@ -23,8 +23,8 @@ class DeclaredPods:
     """Identical pods of one declared workload.
 
     `path` is the workload's path below the team in the stack file. `runs` indicates whether the pods always run,
-    run until they finish, or run while a member uses them. `together` indicates whether the pods can only run all
-    together.
+    run until they finish, or run while a member uses them. `together` indicates whether all of the pods must run
+    at the same time.
     """
 
     path: str

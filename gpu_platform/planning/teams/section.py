@@ -14,7 +14,8 @@ from gpu_platform.planning.teams.admission_defaults import PodDefaults
 from gpu_platform.planning.teams.fabric import FabricAccess
 from gpu_platform.stack.team import PodSecurity
 
-# Requests of containers that set none. A quota on cpu and memory rejects pods without requests.
+# Requests for containers that set no requests.
+# A quota on cpu and memory rejects pods without requests.
 DEFAULT_REQUEST: Mapping[str, str] = {"cpu": "500m", "memory": "1Gi"}
 
 

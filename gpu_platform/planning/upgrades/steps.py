@@ -203,7 +203,7 @@ class _Walk:
         )
 
     def _driver_of(self, release: OperatorRelease) -> str | None:
-        """Return a supported driver of an operator release that all GPUs can use, or None.
+        """Return a supported driver that an operator release can install and all GPUs can use, or None.
 
         A declared driver's branch comes first, then the release's default driver, then any driver of the release.
         """

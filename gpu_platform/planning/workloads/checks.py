@@ -47,9 +47,7 @@ _RELAXED_SERVICES = 36
 _LONGEST_COOL_DOWN = 3600
 """Maximum of stabilizationWindowSeconds in seconds (autoscaling/v2)."""
 _LONGEST_ANSWER = 24 * 3600
-"""Maximum response time in seconds, because a Gateway API duration has at most five digits (GEP-2257, read
-2026-11-28).
-"""
+"""Maximum response time in seconds. A Gateway API duration has at most five digits (GEP-2257, read 2026-11-28)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -105,13 +105,13 @@ def _left_without_nodes(subject: str, pool: PoolPlan, then: str) -> Iterator[Dec
 
 
 def _moved(team: Team, cluster: RayCluster, available: Available) -> Iterator[Decision]:
-    """Yield a warning if an autoscaler may end pods of a Ray cluster to remove or replace their nodes.
+    """Yield a warning if an autoscaler may terminate pods of a Ray cluster to remove or replace their nodes.
 
-    The pods have no annotation that keeps their nodes, because a Ray cluster has no deadline. The nodes would stay
-    underused and outdated for as long as the cluster exists. A head without a pool may run on every pool without
-    GPUs and taints. The Cluster Autoscaler on EKS spares pods whose controller it does not know, such as KubeRay's
-    (kubernetes/autoscaler, simulator/drainability/rules/replicated, skip-nodes-with-custom-controller-pods; read
-    2026-11-30).
+    The pods have no annotation that keeps their nodes, because a Ray cluster has no deadline. With the annotation,
+    the nodes would stay underused and outdated for as long as the cluster exists. A head without a pool may run on
+    every pool without GPUs and taints. The Cluster Autoscaler on EKS spares pods whose controller it does not
+    know, such as KubeRay's (kubernetes/autoscaler, simulator/drainability/rules/replicated,
+    skip-nodes-with-custom-controller-pods; read 2026-11-30).
     """
     anywhere = [pool.name for pool in available.pools if not pool.has_gpus and not pool.taints]
     heads = anywhere if cluster.head.pool is None else [cluster.head.pool]

@@ -109,7 +109,7 @@ class PodPlan:
 class TrainingJobPlan:
     """Pods that train one model. `processes` is the number of torchrun processes in each pod.
 
-    `stop_on` contains exit codes that end the job. `interrupted_on` contains exit codes after which it starts
+    `stop_on` contains exit codes that end the job. `interrupted_on` contains exit codes after which the job starts
     again without using up a retry.
     """
 
