@@ -123,8 +123,8 @@ def field_changes(
 ) -> tuple[FieldChange, ...]:
     """Return the fields that an apply of `declared` changed between two states of an object on the server.
 
-    It compares declared fields, and fields that were declared last time but are no longer declared. Changes that
-    controllers make to other fields are therefore ignored. With `secret`, values are redacted.
+    The comparison covers declared fields, and fields that were declared last time but are no longer declared.
+    Changes that controllers make to other fields are therefore ignored. With `secret`, values are redacted.
     """
     found = [
         *_changed(declared, before, after, ""),

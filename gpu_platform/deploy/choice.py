@@ -37,10 +37,11 @@ def choose_engine(
 ) -> Choice:
     """Choose between the Pulumi CLI (on PATH, or installed) and the embedded engine.
 
-    `requested` is auto, pulumi or embedded. `sandbox` is true if the cluster is a sandbox. The embedded engine
-    deploys only to sandboxes, because it keeps neither secrets nor history. `already_embedded` is true if the
-    embedded engine has deployed this stack. With auto, that engine is then kept, because Pulumi does not take over
-    existing objects. Nothing is downloaded if `install` is false or `$GPU_PLATFORM_NO_INSTALL` is 1.
+    `requested` is `auto`, `pulumi` or `embedded`. `sandbox` is true if the cluster is a sandbox. The embedded
+    engine deploys only to sandboxes, because it keeps neither secrets nor history. `already_embedded` is true if
+    the embedded engine has deployed this stack. With `auto`, that engine then deploys it again, because Pulumi
+    does not take over existing objects. Nothing is downloaded if `install` is false or `$GPU_PLATFORM_NO_INSTALL`
+    is 1.
 
     Raises BadInput if only the embedded engine is available and it cannot deploy the stack, and UnknownOutcome if
     Pulumi is requested but not available.

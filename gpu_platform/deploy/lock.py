@@ -174,8 +174,8 @@ class StackLock:
             f"stack {self._stack}: this run lost its lock after {self._lease_seconds} s without renewal ({why}) "
             "and stopped. Run the same command again to continue"
         )
-        # A shell's background job ignores SIGINT, so it receives SIGTERM. A real signal also ends a wait for a
-        # silent server.
+        # A background job of a shell ignores SIGINT, so it is sent SIGTERM.
+        # A real signal also interrupts a wait for a silent server.
         ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
         main = threading.main_thread().ident
         if main is not None:

@@ -52,8 +52,8 @@ def apply(
     `previewed` are the changes from the preview in this run. If the preview found no change to an object, and the
     object has not changed since, it is not applied again. Raises BadInput for resources that this engine cannot
     deploy, Refused for an object that the API server refuses, and NotReady for an object that does not become
-    ready. Objects that were already applied stay. At the end of a run, raises ObjectsSkipped for skipped objects,
-    and NotReady if Kueue was not deleted because it still manages workloads.
+    ready. Objects that were already applied are kept. At the end of a run, raises ObjectsSkipped for skipped
+    objects, and NotReady if Kueue was not deleted because it still manages workloads.
     """
     objects = declared_objects(recorded)
     progress = progress or Progress(quiet=True)
@@ -111,9 +111,9 @@ class _Run:
         self._awaited: dict[str, Awaited] = {}  # by URN
         self._first: set[str] = set()  # URNs of the Namespaces and CRDs in `_awaited`, which other objects need
         self._judges: list[ObjectKey] = []  # policies, quotas and classes that changed in this run
-        self._judges_since = 0.0  # time of the last change to one of them (monotonic clock)
+        self._judges_since = 0.0  # time of the last change to a policy, quota or class (monotonic clock)
         self.applied: set[ObjectKey] = set()
-        self._new_namespaces: set[str] = set()  # created in this run, so objects read before no longer exist
+        self._new_namespaces: set[str] = set()  # created in this run, so objects read in them before are gone
         self.states: dict[ObjectKey, str] = {}  # `state_seen` of objects that need no further apply
         self.skipped: set[ObjectKey] = set()
         self.kept: set[ObjectKey] = set()  # Kueue's objects, if it still manages workloads
@@ -167,8 +167,8 @@ class _Run:
                 self._first.add(urn)
 
     def _admitted(self, declared: KubernetesObject) -> Change:
-        """Apply an object. If a policy, quota or class that this run has just changed refuses it, retry for some
-        seconds.
+        """Apply an object. If a policy, quota or class that this run has just changed refuses the object, retry
+        for a few seconds.
         """
         while True:
             try:

@@ -45,7 +45,7 @@ class Inventory:
 
     @classmethod
     def of(cls, keys: Iterable[ObjectKey]) -> Inventory:
-        """Return the inventory of members."""
+        """Return the inventory with the kinds and namespaces of the objects `keys`."""
         members = tuple(keys)
         return cls(
             frozenset(key.group_kind for key in members),

@@ -20,9 +20,9 @@ def with_fields_of_others(
     """Return the manifest for an existing object, with the live value of each field that the program leaves to
     others.
 
-    Such a field stays in the manifest until another client sets it. If it were omitted, the server would unset the
-    field, because its only owner no longer applies it. A Deployment with unset replicas, for example, has one
-    replica. Taints of nodes are merged by `taints`.
+    Such a field stays in the manifest until another client sets it. If the manifest omitted the field, the server
+    would unset it, because nobody would own the field any longer. A Deployment with unset replicas, for example,
+    has one replica. Taints of nodes are merged by `taints`.
     """
     if declared.key.group_kind == "Node":
         return manifest

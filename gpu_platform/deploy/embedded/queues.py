@@ -1,5 +1,4 @@
-"""Completes the deletion of queues: of queues that a stack creates again, and of all queues when Kueue itself is
-deleted.
+"""Completes the deletion of queues that a stack creates again, and of all queues when Kueue itself is deleted.
 
 Kueue keeps a deleted ClusterQueue until the last workload of the queue has ended, and admits no other workload to
 the queue. It keeps a ResourceFlavor while a queue refers to it, and a Topology while a flavor refers to it.
@@ -30,7 +29,7 @@ _MOST_NAMED: Final = 10
 
 
 def release_deleted(client: KubernetesClient, declared: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Release declared Kueue objects that are being deleted, and yield their kinds and names."""
+    """Remove Kueue's finalizer from declared objects that are being deleted, and yield their kinds and names."""
     for kind, name in declared:
         if _release(client, kind, name):
             yield kind, name
@@ -53,7 +52,7 @@ def _release(client: KubernetesClient, kind: str, name: str) -> bool:
         try:
             client.merge_if_unchanged({"apiVersion": _API, "kind": kind, "metadata": metadata})
         except Refused as refusal:
-            if refusal.status == 409:  # Kueue changed it since it was read
+            if refusal.status == 409:  # Kueue has changed the object since it was read
                 continue
             if refusal.status != 404:
                 raise
@@ -73,7 +72,9 @@ def kueue_itself(superfluous: Iterable[Mapping[str, Any]]) -> Sequence[Mapping[s
 
 
 def why_kueue_stays(client: KubernetesClient) -> str:
-    """Return the workloads that Kueue has started or keeps waiting, and what to do, or "" if none is left."""
+    """Return the workloads that Kueue has started or keeps waiting, and what to do about them. Return "" if there
+    are none.
+    """
     left = [
         one
         for one in client.objects(_API, "Workload")

@@ -137,7 +137,9 @@ class Waiter:
         reasons: Mapping[ObjectKey, str],
         now: float,
     ) -> None:
-        """Print workloads that have become ready and, at intervals, the objects that are not ready yet."""
+        """Print which workloads have become ready. At intervals, print which object has not been ready for
+        longest, and why.
+        """
         workloads = sorted(str(key) for key in ready if key.group in WORKLOAD_GROUPS)
         if workloads:
             self._progress.line(f"ready: {', '.join(workloads)}; {len(unready)} not ready yet")

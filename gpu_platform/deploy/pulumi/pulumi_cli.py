@@ -39,8 +39,8 @@ class Unusable(Exception):  # not a GpuPlatformError, because the caller may use
 def find_cli(*, install: bool) -> PulumiCli:
     """Return the CLI on PATH, or the cached CLI whose version matches the SDK.
 
-    `install` downloads the CLI if the cache does not contain it. Raises Unusable if there is no CLI, or if no
-    backend for the state is configured.
+    With `install`, the CLI is downloaded if the cache does not contain it. Raises Unusable if there is no CLI, or
+    if no backend for the state is configured.
     """
     backend = chosen_backend()
     if not backend:

@@ -87,7 +87,7 @@ class PulumiEngine:
         """Return the changes that `up` would make to the live objects, without writing state.
 
         The rules were already checked for the declared program. In a preview that refreshes, policy packs would
-        also check what others changed, and would refuse the repair. `up` runs the policy packs.
+        also check changes by others, and would refuse to repair them. `up` runs the policy packs.
         """
         stack, steps = self._stack(), Steps()
         with _clean_errors("preview", self._stack_name):
@@ -254,7 +254,7 @@ _PRIORITY: Final = re.compile(r"PriorityClass\.scheduling\.k8s\.io \"([^\"]+)\" 
 
 
 def _ways_on(text: str) -> Iterator[str]:
-    """Yield advice about changes that the API server rejects and that the provider's preview accepts."""
+    """Yield advice about changes that the API server rejects although the provider's preview accepts them."""
     for name in dict.fromkeys(_PRIORITY.findall(text)):
         yield (
             f"the value of a PriorityClass never changes: run `kubectl delete priorityclass {name}`, then the "

@@ -1,4 +1,4 @@
-"""Converts Pulumi's property maps (protobuf structs with signed special objects) to plain JSON.
+"""Converts Pulumi's property maps (protobuf structs in which a signature marks special objects) to plain JSON.
 
 Whole numbers become ints (protobuf only has floats) and keys are sorted (protobuf maps have no order), so that two
 runs of a program produce the same text.

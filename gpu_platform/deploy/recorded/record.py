@@ -52,7 +52,7 @@ class ResourceRecord:
     """A resource that a program registered, with the inputs for its provider.
 
     `inputs` and `outputs` are plain JSON with secrets as `[secret]` and unknown values as `UNKNOWN`. `id` is empty
-    if the provider assigns it only when it creates the resource.
+    if it is unknown until the provider creates the resource.
     """
 
     urn: str

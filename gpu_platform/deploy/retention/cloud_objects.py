@@ -1,4 +1,6 @@
-"""Deletes what the cloud would keep of a cluster, before the cluster is deleted."""
+"""Deletes load balancers, and waits until volumes are deleted, before the cluster itself is deleted. The cloud
+would otherwise keep them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from gpu_platform.live.cloud_objects import CloudVolume, load_balancer_objects
 def delete_load_balancers(
     client: KubernetesClient, stack: str, progress: Progress, timeout: float = DEFAULT_TIMEOUT_SECONDS
 ) -> None:
-    """Delete all Gateways, Ingresses and Services with load balancers, and wait until the cloud has deleted these.
+    """Delete all Gateways, Ingresses and Services with load balancers, and wait until the cloud has deleted the
+    load balancers.
 
     A finalizer keeps each object until its load balancer is deleted. Raises NotReady with the objects and
     finalizers that are left after `timeout` seconds.
@@ -37,8 +40,9 @@ def wait_for_volumes(
     progress: Progress,
     timeout: float = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
-    """Wait until volumes whose claims were deleted are deleted in the cloud. Raises NotReady for volumes that are
-    left after `timeout` seconds.
+    """Wait until the cloud has deleted the volumes of deleted claims.
+
+    Raises NotReady for volumes that are left after `timeout` seconds.
     """
     if volumes:
         waiter = Waiter(client, ApplySet(client, stack), progress)

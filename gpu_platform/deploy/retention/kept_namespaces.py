@@ -113,7 +113,8 @@ def is_retained(live: Mapping[str, Any]) -> bool:
 
 
 def is_of_platform(live: Mapping[str, Any]) -> bool:
-    """Return whether an engine created the object. The answer is good enough to show the object, not to delete it.
+    """Return whether an engine created the object. The result is reliable enough to display the object, but not to
+    delete it.
 
     The embedded engine labels its objects, and Pulumi's provider is a field manager of its objects. The data in a
     claim belongs to the members, regardless of who created the claim.
@@ -139,8 +140,9 @@ def is_kept_claim(live: Mapping[str, Any]) -> bool:
 class Pruned:
     """Objects that a stack no longer declares.
 
-    `deleted` are the objects to delete. `retained` contains the retained namespaces with their contents. `kept`
-    are the platform's policies and limits in the retained namespaces, and the claims of workloads.
+    `deleted` are the objects to delete. `retained` are the namespaces to leave in the cluster, with their
+    contents. `kept` are objects that also stay: the platform's policies and limits in these namespaces, and
+    claims of workloads.
     """
 
     deleted: tuple[Mapping[str, Any], ...]
@@ -329,8 +331,8 @@ def settle(
     """Mark, release or delete a stack's namespaces after the Pulumi CLI has run, because the CLI cannot do this.
 
     The program makes Pulumi keep the namespace of a team that leaves, and its admission policies. `declared` are
-    the namespaces in the stack file. In the namespaces of `by_policy`, policies enforce the Pod Security level.
-    Returns the namespaces that are retained now but were not before.
+    the namespaces in the stack file. `by_policy` are the namespaces in which policies enforce the Pod Security
+    level. Returns the namespaces that are retained now but were not before.
     """
     left: list[TeamNamespace] = []
     for live in client.objects(

@@ -51,7 +51,7 @@ def deployed_quotas(client: KubernetesClient) -> Mapping[str, DeployedQuota]:
 
 
 def _granted(quota: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the quota of a team, without the units that it may borrow from other teams."""
+    """Return a team's own quota, without the amount that it may borrow from other teams."""
     granted = annotation(quota, names.GRANTED_ANNOTATION)
     return json.loads(granted) if granted else mapping_at(quota, "spec", "hard")
 
@@ -67,7 +67,7 @@ def deployed_team_stacks(client: KubernetesClient, environment: str) -> tuple[Te
     for parent in client.objects("v1", "ConfigMap", namespace=PARENT_NAMESPACE, label_selector=PARENTS):
         stack = str(mapping_at(parent, "metadata", "labels")[names.STACK_LABEL])
         found = outputs_of(parent)
-        if stack != environment and not (found and "pools" in found):  # a stack with pools is another environment
+        if stack != environment and not (found and "pools" in found):  # not a team's stack, because it has pools
             namespaces.setdefault(stack, [])
             outputs[stack] = found
     for namespace in kept_namespaces.team_namespaces(client):

@@ -69,7 +69,7 @@ class NodeRoll:
     """Rollout on one node. Call `step` until `outcome` is set. `doing` describes the current phase.
 
     A node is `taken` once it is cordoned, which requires that every pod on it can be evicted. Until then nothing
-    is changed. `configs_changed` is the time of the last change of the MIG manager's ConfigMap. A MIG manager pod
+    is changed. `configs_changed` is the time of the last change to the MIG manager's ConfigMap. A MIG manager pod
     that started earlier may not see the change.
     """
 
@@ -213,7 +213,7 @@ class NodeRoll:
         if labels.get(names.MIG_CONFIG_LABEL) != wanted:
             self._to_apply = [wanted]
         elif self.change.stuck or labels.get(names.MIG_STATE_LABEL) == "failed":
-            # The manager only reacts to a change of the label, so a retry uses the second name first.
+            # The manager only reacts to a change to the label, so a retry uses the second name first.
             self._to_apply = [retry_name(wanted), wanted]
         self._apply_next()
 

@@ -39,9 +39,9 @@ class NodeChange:
     `drains` is true if its GPUs are partitioned again, so that it must be drained. Otherwise only the config's
     name changes. `begun` is true if an earlier run has cordoned the node. `out` is true if the node is cordoned or
     not ready, for any reason. `failed` is true if its last change failed. `stuck` is true if its last change has
-    had no result for longer than a change takes; the node then also counts as `failed`. `blocks` are the
-    disruption budgets that prevent its drain. `unmanaged` are pods without a controller. They are not evicted,
-    because nothing would start them again.
+    had no result for too long. A stuck node also counts as `failed`. `blocks` are the disruption budgets that
+    prevent its drain. `unmanaged` are pods without a controller. They are not evicted, because nothing would start
+    them again.
     """
 
     node: str
@@ -124,7 +124,7 @@ class Rollout:
 
     @property
     def changes(self) -> tuple[NodeChange, ...]:
-        """Changes of the nodes of all pools."""
+        """Changes to the nodes of all pools."""
         return tuple(change for pool in self.pools for change in pool.changes)
 
     @property

@@ -76,7 +76,7 @@ def _rename(client: KubernetesClient, change: NodeChange, stack: str) -> None:
 
 
 class _AllPools:
-    """Limits of a rollout over all pools of a stack: `changes.max_unavailable`, and the maintenance window."""
+    """Limits on a rollout across all pools of a stack: `changes.max_unavailable`, and the maintenance window."""
 
     def __init__(self, most: int | None, unavailable: Iterable[str], closed: Callable[[], str]) -> None:
         self.pools: Sequence[_PoolRoll] = ()
@@ -85,7 +85,7 @@ class _AllPools:
         self._closed = closed
 
     def why_not(self, node: NodeChange) -> str:
-        """Return why the change of a node may not start now, or an empty string if it may start."""
+        """Return why the change to a node may not start now, or an empty string if it may start."""
         if reason := self._closed():
             return reason
         out = self._before.union(*(pool.unavailable() for pool in self.pools))
@@ -187,12 +187,12 @@ class _PoolRoll:
             self._sort_out()
 
     def unavailable(self) -> set[str]:
-        """Return the nodes of the pool that are out of service now."""
+        """Return the nodes of the pool that are unavailable now."""
         failed = {outcome.change.node for outcome in self.outcomes if outcome.result == "failed"}
         return {*self._pool.elsewhere, *failed, *(node.change.node for node in self._active)}
 
     def _why_not(self, node: NodeRoll) -> str:
-        """Return why the change of a node may not start now, or an empty string if it may start."""
+        """Return why the change to a node may not start now, or an empty string if it may start."""
         out, most = self.unavailable(), self._pool.rules.max_unavailable
         if not node.change.out and len(out) >= most:
             return _held_by("sharing.max_unavailable", most, out, self._all_pools.allow(len(out) + 1))
