@@ -159,7 +159,7 @@ def _lost_by_preemption(stack: Stack, workload: Workload, _: Settings) -> Iterat
     if above:
         yield Breach(
             at=workload.pod_spec.get("priorityClassName"),
-            found=f"a job without checkpoints that pods of {', '.join(above)} may preempt",
+            found=f"a job that has no checkpoints and that pods of {', '.join(above)} may preempt",
             allowed=f"a volume that outlives the pod, or the annotation {_CHECKPOINTS} on its pods",
             fix="save checkpoints to a claim or a bucket, or set preemptionPolicy: Never for the higher classes",
         )

@@ -117,7 +117,7 @@ dra_with_karpenter = Rule(
     subjects=lambda stack: stack.view(workloads),
     check=_claims_not_simulated,
     settings=Settings,
-    before_only="depends on the cluster's Karpenter and its pools, which a team's manifests do not contain",
+    before_only="depends on the installed Karpenter and its pools, and a team's manifests contain neither",
 )
 
 RULES = (karpenter_gpu_limits, karpenter_consolidation, karpenter_do_not_disrupt, dra_with_karpenter)

@@ -53,7 +53,8 @@ def _no_quota(stack: Stack, namespace: Namespace, settings: QuotaSettings) -> It
             at=namespace.team,
             found=f"no ResourceQuota for {', '.join(missing)} in namespace {namespace.name!r}"
             + (f" ({', '.join(in_part)} only within a quota's scopes)" if in_part else ""),
-            allowed="a quota without scopes for every GPU resource of the pools, with 0 if the team has none",
+            allowed="a ResourceQuota without scopes that limits every GPU resource of the pools, with 0 for a "
+            "resource of which the team has no quota",
             fix="add to spec.hard: " + ", ".join(f'"{names.quota_key(resource)}": "0"' for resource in missing),
         )
     if pools_offer.gap is not None:

@@ -23,7 +23,7 @@ _HOW_CAUSE = {
     STRANDED: "free units in the placement that even the smallest pod cannot use, because the node has too "
     "little free CPU or memory",
     UNALLOCATED: "free units in the placement, excluding stranded units",
-    IDLE: "idle GPU time of units that are allocated to a team, excluding the causes above",
+    IDLE: "idle time of GPUs that are allocated to a team, except the time that the causes above account for",
 }
 _HOW_QUOTAS = (
     "checked by placing pods on the nodes according to GPU units, CPU and memory. The pods are the declared "
@@ -83,7 +83,8 @@ def capacity_document(plan: EnvironmentPlan, report: CapacityReport) -> dict[str
 
 def _pool(pool: PoolPlan, line: PoolCost, use: PoolUse) -> dict[str, Any]:
     nodes = pool.nodes.desired
-    # With DRA, a GPU is allocated either as a whole or in partitions, so the counts are alternatives.
+    # With DRA, a GPU is allocated either as a whole or in partitions, so the counts of its resources are
+    # alternatives.
     also = " or " if pool.devices else " + "
     logical = (
         "no GPUs"
@@ -123,7 +124,7 @@ def _pool(pool: PoolPlan, line: PoolCost, use: PoolUse) -> dict[str, Any]:
 
 
 def _modes(pools: Sequence[PoolPlan]) -> list[dict[str, Any]]:
-    """Return physical and logical GPUs by sharing mode."""
+    """Return the numbers of physical and logical GPUs for each sharing mode."""
     modes: dict[str, dict[str, Any]] = {}
     for pool in pools:
         if not pool.has_gpus:
