@@ -18,7 +18,7 @@ def main(arguments: list[str] | None = None) -> None:
             run(arguments)
         finally:
             if arguments is None:
-                interruption.ignore()  # a signal that arrives after the command would kill Python while it exits
+                interruption.ignore()  # otherwise a late signal would kill Python while it exits
 
 
 __all__ = ["main"]

@@ -80,7 +80,7 @@ def compute(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def team_stacks(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the units of each resource that are allocated to teams, including the deployed team stacks."""
+    """Yield, for each resource, how much is allocated to teams, including the deployed team stacks."""
     if document["team_stacks"] is None:
         yield "quotas of team stacks are not included; --deployed reads them from the cluster"
         return

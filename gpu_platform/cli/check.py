@@ -38,7 +38,7 @@ Output = Literal["text", "json", "sarif", "junit"]
 
 
 def check_stack(stack: str, *, output: Output) -> ExitCode:
-    """Check a stack. Print the decisions of its plan with their reasons, and the rules that it breaks.
+    """Check a stack. Print the decisions of its plan with their reasons, and the rules that it violates.
 
     The SARIF and JUnit formats report the findings by line of the stack file. If the stack file is not valid, its
     mistakes are printed in that format before BadInput is raised.
@@ -124,9 +124,7 @@ def _print_findings(
 
 
 def verdict(report: PolicyReport) -> ExitCode:
-    """Return the exit code for a finding if a mandatory rule is broken. Broken advisory rules do not change the
-    exit code.
-    """
+    """Return the exit code of a finding if a mandatory rule is violated. Violated advisory rules are ignored."""
     broken = any(violation.level is Level.MANDATORY for violation in report.violations)
     return ExitCode.FINDING if broken else ExitCode.GOOD
 

@@ -200,7 +200,7 @@ def as_junit(
     """Return JUnit XML with a test case for each rule. Advisory violations and unchecked rules become skipped
     cases.
 
-    `unevaluated` contains the rules that did not run, with the reason.
+    `unevaluated` maps each rule that did not run to the reason.
     """
     shown = _shown(path)
     root = ElementTree.Element("testsuites", name="gpu-platform check")

@@ -73,10 +73,10 @@ def ended_by_dead_ends(plan: Plan, cluster: ClusterAccess) -> Generator[None]:
 
 
 def past_the_gate(plan: Plan, failure: GpuPlatformError) -> str:
-    """Return how to apply the remaining changes while nodes fail, or an empty string if `up` ended for another
-    reason.
+    """Return how to apply the remaining changes if `up` ended because nodes fail validation, or else an empty
+    string.
 
-    With either engine, the error names the DaemonSet of a pool whose nodes do not pass.
+    With either engine, the error names the DaemonSet of a pool with such nodes.
     """
     if plan.kind != "environment" or not plan.validation.gate:
         return ""
@@ -86,7 +86,9 @@ def past_the_gate(plan: Plan, failure: GpuPlatformError) -> str:
 
 
 def _watched(plan: Plan, cluster: ClusterAccess) -> _Watch | None:
-    """Return a watch of the nodes that gate the deployment, or None if there is no gate or the cluster is new."""
+    """Return a watch of the nodes that `up` waits for. Return None if nodes do not gate `up`, or if the cluster
+    cannot be read.
+    """
     if plan.kind != "environment" or not plan.validation.gate:
         return None
     try:

@@ -249,7 +249,7 @@ def _announce(prepared: _Prepared, *, always_compare: bool) -> _Announced:
     """Return the planned changes and their impact.
 
     The engine compares objects if the stack is deployed, or with `always_compare`. Raises BadInput if the plan is
-    not compatible with the last deployment, or if the sum of all quotas exceeds the units that the pools offer.
+    not compatible with the last deployment, or if the stack raises the sum of all quotas above the limit.
     """
     plan = prepared.loaded.plan
     outputs, objects = _outputs(prepared), ObjectsOnce(prepared.cluster)
@@ -390,7 +390,7 @@ def _deploy(prepared: _Prepared, refused: frozenset[str], window: MaintenanceWin
 
 
 def _release_queues(prepared: _Prepared, outputs: Mapping[str, Any]) -> None:
-    """Release declared Kueue objects whose deletion has not finished, so that the engine can create them again."""
+    """Finish the deletion of declared Kueue objects, so that the engine can create them again."""
     plan = prepared.loaded.plan
     declared = [("ClusterQueue", one.namespace) for one in team_queues(plan.queues)]
     if isinstance(plan.queues, QueuesPlan):
@@ -441,9 +441,9 @@ def destroy_stack(
 ) -> ExitCode:
     """Delete what a stack deployed, after consent. Objects of team members are kept unless `delete_data` is set.
 
-    `yes` gives consent without a terminal. `to_json` prints one document at the end, and the lists to standard
-    error. Raises BadInput, before anything is changed, if consent is missing, if something is protected, or if
-    team stacks are deployed on the environment. Raises TimedOut after `timeout`, a duration.
+    `yes` gives consent without a terminal. With `to_json`, one document is printed at the end, and the lists go to
+    standard error. Raises BadInput, before anything is changed, if consent is missing, if a resource is protected,
+    or if team stacks are deployed on the environment. Raises TimedOut after `timeout`, a duration.
     """
     with time_limit(parse_timeout(timeout)):
         return _destroy(stack, engine, yes=yes, delete_data=delete_data, to_json=to_json)

@@ -71,7 +71,7 @@ class Destruction:
 
     @property
     def deletes_cluster(self) -> bool:
-        """Whether the cluster is deleted with everything in it, because the stack created it."""
+        """Whether `destroy` deletes the cluster, because the stack created it."""
         cloud = self.plan.cluster.cloud
         return self.plan.kind == "environment" and cloud is not None and cloud.create is not None
 
@@ -81,7 +81,7 @@ class _ClusterContents:
     """Contents of a cluster.
 
     `own` contains the team namespaces of this stack, and `others` the retained namespaces of other stacks. `cloud`
-    is None if the cluster is not deleted or could not be read.
+    contains the load balancers and volumes, or is None if the cluster is not deleted or could not be read.
     """
 
     own: Sequence[tuple[kept_namespaces.TeamNamespace, Contents]] = ()
@@ -92,17 +92,18 @@ class _ClusterContents:
 
     @property
     def has_data(self) -> bool:
-        """Whether members created objects in the namespaces of the stack."""
+        """Whether team members created objects in the namespaces of the stack."""
         return any(not contents.is_empty for _, contents in self.own)
 
 
 def destroy_deployed(run: Destruction, yes: bool, delete_data: bool) -> None:
-    """Show what is deleted and kept, ask for consent unless `yes`, destroy the stack and print what is left.
+    """Show what `destroy` deletes and keeps, ask for consent unless `yes`, destroy the stack and print what is
+    left.
 
     Raises BadInput, before anything is changed, if consent is missing or if team stacks are deployed. Without
-    `delete_data`, it also raises BadInput if the cluster itself is deleted and contains objects of members or
-    objects with load balancers. Raises NotReady, before the cluster is deleted, if its load balancers and volumes
-    are not deleted in time.
+    `delete_data`, also raises BadInput if the command would delete a cluster that contains objects of team members
+    or objects with load balancers. Raises NotReady, before the cluster is deleted, if its load balancers and
+    volumes are not deleted in time.
     """
     found = _read(run)
     _refuse_team_stacks(run, found.team_stacks)
@@ -125,7 +126,9 @@ def destroy_deployed(run: Destruction, yes: bool, delete_data: bool) -> None:
 
 
 def _delete_data(run: Destruction, found: _ClusterContents) -> None:
-    """Delete the namespaces of teams and, before the cluster is deleted, what the cloud would keep."""
+    """Delete the team namespaces. If the cluster will be deleted, also delete its load balancers, and wait until
+    the volumes in these namespaces are deleted.
+    """
     names = _deleted_namespaces(run, found, delete_data=True)
     if names:
         kept_namespaces.delete_namespaces(run.cluster.client(), run.plan.stack, names, run.progress)
@@ -137,7 +140,7 @@ def _delete_data(run: Destruction, found: _ClusterContents) -> None:
 
 
 def _deleted_namespaces(run: Destruction, found: _ClusterContents, *, delete_data: bool) -> Sequence[str]:
-    """Return the namespaces of teams that are deleted before everything else."""
+    """Return the team namespaces that are deleted first."""
     deleted = (*found.own, *(found.others if run.deletes_cluster else ()))
     return [namespace.name for namespace, _ in deleted] if delete_data else []
 
@@ -145,7 +148,7 @@ def _deleted_namespaces(run: Destruction, found: _ClusterContents, *, delete_dat
 def _report(
     run: Destruction, found: _ClusterContents, changes: Mapping[str, Any] | None, *, delete_data: bool
 ) -> None:
-    """Print what is left. `changes` is None if nothing was destroyed."""
+    """Print which resources and namespaces are left. `changes` is None if nothing was destroyed."""
     retained = _read_retained(run, found)
     if run.to_json:
         print(json.dumps(_document(run, found, changes, retained, delete_data=delete_data), indent=2))
@@ -155,7 +158,7 @@ def _report(
 
 
 def refuse_protected(stack: str, names: Sequence[str], source: str) -> None:
-    """Raise BadInput if something is protected. `names` is the value of the stack output `protected`."""
+    """Raise BadInput if a resource is protected. `names` is the value of the stack output `protected`."""
     by_field = [name.removesuffix(PROTECT_FIELD) for name in names if name.endswith(PROTECT_FIELD)]
     by_cluster = [name for name in names if not name.endswith(PROTECT_FIELD)]
     problems = [
@@ -229,7 +232,9 @@ def _refuse_team_stacks(run: Destruction, stacks: Sequence[TeamStack]) -> None:
 
 
 def _refuse_cluster_in_use(run: Destruction, found: _ClusterContents) -> None:
-    """Raise BadInput if the cluster is deleted and contains objects of members or objects with load balancers."""
+    """Raise BadInput if the command would delete a cluster that contains objects of team members or objects with
+    load balancers.
+    """
     if not run.deletes_cluster:
         return
     problems: list[Problem] = []
@@ -324,7 +329,7 @@ def _goes(run: Destruction, contents: Contents, delete_data: bool) -> bool:
 
 
 def _kept_resources(run: Destruction, found: _ClusterContents, *, delete_data: bool) -> Sequence[str]:
-    """Return the resources that the destroy keeps, with the volumes of the cluster if these could be read."""
+    """Return the resources that `destroy` keeps, including the volumes of the cluster if they could be read."""
     kept = retained_resources(run.outputs, run.plan)
     if found.cloud is None:
         return kept
@@ -337,7 +342,7 @@ _Retained = Sequence[tuple[kept_namespaces.TeamNamespace, Contents]]
 
 
 def _read_retained(run: Destruction, found: _ClusterContents) -> _Retained:
-    """Return the namespaces that remain after the destroy, including namespaces of other stacks."""
+    """Return the namespaces that remain after `destroy`, including namespaces of other stacks."""
     if run.deletes_cluster or not (found.own or found.others):
         return ()
     client = run.cluster.client()
@@ -421,7 +426,7 @@ def _document(
 
 
 def nothing_to_destroy(plan: Plan, cluster: str = "absent") -> dict[str, Any]:
-    """Return the report of a destroy that had nothing to delete. `cluster` is what happened to the cluster."""
+    """Return the report of a `destroy` that had nothing to delete. `cluster` says what happened to the cluster."""
     return {
         "version": 1,
         "stack": plan.stack,

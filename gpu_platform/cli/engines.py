@@ -224,8 +224,8 @@ class PulumiDeployment:
                 changes = driver.up()
         finally:
             self.cluster.forget()  # the cluster may have been created or replaced
-        # The CLI applies the changes to the stack in their order.
-        # Access is restored after that.
+        # The CLI applies the declared changes first.
+        # Access that others changed is restored after that.
         access = self._access(restore_access)
         self._settle(self.loaded.plan.teams)
         return _with_access(changes, access).to_json()
@@ -344,7 +344,9 @@ class PulumiDeployment:
     def _access(
         self, look: Callable[[KubernetesClient, Sequence[KubernetesObject]], Sequence[Change]]
     ) -> Sequence[Change]:
-        """Return the changes that `look` finds or makes to restore access that others have changed."""
+        """Return the changes that `look` finds in access that others have changed, or makes to restore this
+        access.
+        """
         try:
             return look(self.cluster.client(), kubernetes_objects(self.recorded.resources))
         except (Refused, UnknownOutcome) as reason:

@@ -20,8 +20,8 @@ from gpu_platform.planning.mig.layouts import Blocked, blocked_by, maximal_multi
 from gpu_platform.planning.mig.solve import MigSolution, mig_parted_document, solve_mig
 
 _MAX_INSTANCES = 100_000
-"""Maximum number of instances of a profile in a demand. No cluster has that many, and the search still takes only
-seconds.
+"""Maximum number of instances of a profile in a demand. No cluster has more instances, and a search for this many
+takes only seconds.
 """
 
 

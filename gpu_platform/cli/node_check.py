@@ -24,8 +24,8 @@ from validators.this_node import check_this_node, read_document, reader_of, xid_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recordings:
-    """Files with recordings of NVML's answers. `record` is a file to write, and `replay` a file to read instead of
-    this machine.
+    """Files with recorded NVML responses. `record` is a file to write. `replay` is a file to read instead of this
+    machine.
     """
 
     record: Path | None = None

@@ -23,7 +23,7 @@ _QUEUED = (
 
 
 def check_all_quotas(plan: Plan, cluster: ClusterAccess, *, is_deployed: bool) -> None:
-    """Raise BadInput if a stack raises the sum of all quotas above the limit.
+    """Raise BadInput if a stack raises the sum of all quotas for a resource above the limit.
 
     Warn if the sum was already above the limit. `is_deployed` is false if the cluster cannot have other stacks
     yet. If the deployed quotas cannot be read, print a line.

@@ -91,7 +91,7 @@ def _row(pool: PoolPlan, nodes: int) -> _Row:
 
 
 def _unused(before: EnvironmentPlan | None, plan: EnvironmentPlan) -> Mapping[str, int]:
-    """Return the pools in which an edit of `desired` changes no nodes, with their previous number of nodes."""
+    """Return the previous number of nodes of each pool in which a change to `desired` affects no nodes."""
     if before is None:
         return {}
     facts = pool_facts(before)
@@ -126,7 +126,7 @@ def _plan(loaded: LoadedStack, base: Path | None) -> Iterator[str]:
     hourly = new[_ALL].usd_per_hour
     if hourly is not None:
         yield f"\nAt the desired size {hourly * HOURS_PER_MONTH:,.0f} USD a month, list prices."
-    # The table already shows the changes in the size of pools.
+    # The table already shows changes to the size of pools.
     changed = () if before is None else size_changes(size_outputs(before), plan)
     lines = [str(one) for one in changed if one.subject.startswith(("team ", "budget"))]
     if lines:

@@ -98,7 +98,7 @@ def set_faults(name: str, node: str, faults: list[str], *, to_json: bool) -> Non
 
 
 def _check_json(fault: str) -> None:
-    """Raise BadInput if a fault is not JSON, for example if it is only the name of a kind of fault."""
+    """Raise BadInput if a fault is not JSON, such as the bare name of a fault kind."""
     from sandbox.nvml import FAULT_KINDS
 
     try:

@@ -35,7 +35,7 @@ def remove_team(
     dry_run: bool,
     to_json: bool,
 ) -> ExitCode:
-    """List the objects that a team left, write their manifests, and delete the namespace after consent.
+    """List the objects that a team left behind, write their manifests, and delete the namespace after consent.
 
     `confirm` is the team's name, which gives consent without a terminal. Raises BadInput, before anything is
     changed, if the team is still deployed, if consent is missing, if claims are bound and `delete_claims` is not

@@ -1,4 +1,4 @@
 """Arguments, options and help texts of the commands, by topic.
 
-A command imports its module only when it is called.
+The module of a command is imported only when the command is called.
 """
