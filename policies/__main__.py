@@ -165,7 +165,7 @@ def own_modules(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _platform(environment: Mapping[str, str]) -> object:
-    """Return the stack file's object without checking it, or None if there is no stack file."""
+    """Return the stack file's content without checking it, or None if there is no stack file."""
     try:
         config = cast("Mapping[str, str]", json.loads(environment.get("PULUMI_CONFIG") or "{}"))
         return json.loads(config.get("gpu-platform:platform") or "null")

@@ -161,7 +161,9 @@ _Item = TypeVar("_Item")
 
 
 def _guarded(rule: Rule[Any, Any], items: Iterable[_Item]) -> Iterator[_Item]:
-    """Yield the items of a rule. Raises BadInput with the line of a company rule that raises another error."""
+    """Yield the items of a rule. If a company rule raises an error other than NotVisible, raise BadInput with the
+    line of the error.
+    """
     try:
         yield from items
     except NotVisible:

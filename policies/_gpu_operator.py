@@ -319,7 +319,7 @@ def _visible_entries(value: Value, *keys: str) -> tuple[tuple[str, Value], ...]:
 
 
 def _has(text: Value, key: str) -> bool:
-    """Return whether a text is a visible config (`version: v1`) with the given key."""
+    """Return whether a string is a visible config (`version: v1`) with the given key."""
     try:
         document = text.document()
         return document.get("version").text() == "v1" and document.get(key).present

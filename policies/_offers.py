@@ -11,7 +11,7 @@ from policies._stack import Stack
 
 
 def units_per_node(stack: Stack, pool: NodePool) -> Mapping[str, int]:
-    """Return the units of each GPU resource that the device plugin advertises on a node of a pool.
+    """Return how many of each GPU resource the device plugin advertises on a node of a pool.
 
     If machine types or GPU models differ, the maximum of each resource is returned. Raises NotVisible.
     """

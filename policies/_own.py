@@ -19,7 +19,9 @@ _WRONG = "own rules"
 
 
 def own_rules(modules: Sequence[str]) -> tuple[Rule[Any, Any], ...]:
-    """Return the rules of the modules, in order. Raises one BadInput with all problems, at `own_rules[i]`."""
+    """Return the rules of the modules, in order. Raises one BadInput that lists all problems, each at its path
+    `own_rules[i]`.
+    """
     problems: list[Problem] = []
     found: dict[str, Rule[Any, Any]] = {}
     for index, module in enumerate(modules):

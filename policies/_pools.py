@@ -100,7 +100,9 @@ class NodeTaint:
 
     @property
     def keeps_pods_off(self) -> bool:
-        """Whether pods need a toleration. Taints of node conditions and of new nodes are temporary."""
+        """Whether pods need a toleration for the taint. Taints for node conditions and for new nodes are
+        temporary.
+        """
         return self.effect in ("NoSchedule", "NoExecute") and not self.key.startswith(_TEMPORARY)
 
     def __str__(self) -> str:

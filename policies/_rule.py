@@ -30,7 +30,7 @@ class Level(StrEnum):
 
 
 class Severity(StrEnum):
-    """Consequence of breaking a rule, which determines the rule's default level."""
+    """Consequence of violating a rule, which determines the rule's default level."""
 
     CRITICAL = "critical"
     """GPUs are unusable, allocated twice, or taken by workloads that must not have them."""

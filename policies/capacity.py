@@ -22,9 +22,9 @@ _QUOTA_PREFIX = "requests."
 
 
 def _promised(stack: Stack) -> dict[str, list[tuple[str, Value, Decimal]]]:
-    """Return the quotas of the teams' namespaces by GPU resource, with namespace, place and units.
+    """Return the quotas of the teams' namespaces by GPU resource, each with its namespace, place and amount.
 
-    With queues, the quotas include the units that a team may borrow. Raises NotVisible.
+    With queues, the quotas include the amounts that a team may borrow. Raises NotVisible.
     """
     teams = {space.resource.object_name for space in stack.view(namespaces) if space.team.present}
     found: dict[str, list[tuple[str, Value, Decimal]]] = {}
@@ -43,7 +43,7 @@ def _promised(stack: Stack) -> dict[str, list[tuple[str, Value, Decimal]]]:
 
 
 def _capacity(stack: Stack) -> Mapping[str, int | None]:
-    """Return the maximum units of each GPU resource in all pools, or None if they have no limit.
+    """Return the maximum amount of each GPU resource in all pools, or None if the pools have no limit.
 
     Raises NotVisible.
     """
@@ -193,8 +193,8 @@ def _groups(
 ) -> Iterator[tuple[list[str], str]]:
     """Yield the teams that can use a resource as shares of the same GPU, and the pool that offers the shares.
 
-    The pool's name is empty if the resource name itself shows that it is a share. Errors about values of a pool
-    that are not visible are added to `gaps`.
+    The pool's name is empty if the resource name itself shows that it is a share. Errors about pool values that
+    are not visible are added to `gaps`.
     """
     teams = sorted({namespace for namespace, _, _ in quotas})
     if resource.endswith(names.SHARED_SUFFIX):

@@ -50,7 +50,7 @@ def _no_topology_policy(_: Stack, pool: NodePool, __: Settings) -> Iterator[Brea
 
 
 def _aligns_devices(pool: NodePool) -> bool:
-    """Return whether a visible policy aligns devices. It is checked first, because the number of GPUs may not be
+    """Return whether a visible policy aligns devices. This is checked first, because the number of GPUs may not be
     visible.
     """
     try:
