@@ -1,7 +1,7 @@
 """Checks with read-only calls whether the cloud would refuse an `up`.
 
-Comparisons are pure functions of the plan and the cloud's answers. Each cloud has a client that fetches the
-answers. Planning does not import this package.
+Comparisons are pure functions of the plan and the cloud's responses. Each cloud has a client that fetches these
+responses. Planning does not import this package.
 """
 
 from gpu_platform.online.finding import Lookup, NotLookedAt, OnlineFinding, Severity

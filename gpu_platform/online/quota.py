@@ -68,9 +68,9 @@ def unnamed_findings(plan: EnvironmentPlan, catalog: Catalog, console: str) -> S
 
 
 def compare_quota(demand: QuotaDemand, state: QuotaState, fix: str) -> OnlineFinding:
-    """Return a finding about whether the quota has room for the desired nodes and for the maximum number of nodes.
+    """Return a finding about whether the quota suffices for the desired nodes and for the maximum number of nodes.
 
-    The room is the value of the quota minus the usage by others.
+    The available amount is the value of the quota minus the usage by others.
     """
     used = state.used or 0
     free = max(state.limit - used, 0)

@@ -27,7 +27,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceType:
-    """Facts about an instance type. `addresses` is the number of IPv4 addresses of one network interface."""
+    """Facts about an instance type. `addresses` is the number of IPv4 addresses per network interface."""
 
     name: str
     vcpus: int

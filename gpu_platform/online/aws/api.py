@@ -74,7 +74,7 @@ class AwsApi:
         self._silent: dict[str, str] = {}
 
     def call(self, service: str, operation: str, **parameters: Any) -> Any:
-        """Return the answer to an operation. `operation` is its name in the API, such as DescribeVpcs."""
+        """Call an operation and return its response. `operation` is its name in the API, such as DescribeVpcs."""
         from botocore import xform_name
 
         client = self._client(service)

@@ -75,8 +75,8 @@ def compare_new_cluster(
 def facts_of(
     plan: EksClusterPlan, found: Cluster, addons: Mapping[str, AddonFacts | None], subnets: Iterable[Subnet]
 ) -> ExistingEksFacts:
-    """Return the facts that `up` compares. `addons` are the EKS add-ons by name; the value is None if the add-on
-    is missing.
+    """Return the facts about the cluster that `up` compares with the plan. `addons` maps the name of each EKS
+    add-on to its facts, or to None if the add-on is missing.
     """
     vpc_cni = addons.get(VPC_CNI)
     tagged = [one for one in subnets if one.vpc == found.vpc and one.tags.get(SUBNET_TAG) == "1"]
@@ -166,10 +166,10 @@ def compare_subnets(
 ) -> Iterator[OnlineFinding]:
     """Yield findings about whether the subnets of the pools have enough addresses for their nodes and pods.
 
-    A node uses one address for each network interface with IP. On a cluster that the program creates, pods use
-    address prefixes. By default, the VPC CNI keeps one more interface full of addresses than the pods need
-    (WARM_ENI_TARGET=1), so two interfaces are assumed for each node. If pods have separate subnets, a node uses
-    only the addresses of its interfaces.
+    A node uses one address for each network interface with an IP address. On a cluster that the program creates,
+    pods use address prefixes. By default, the VPC CNI keeps one more interface full of addresses than the pods
+    need (WARM_ENI_TARGET=1), so two interfaces are assumed for each node. If pods have separate subnets, a node
+    uses only the addresses of its interfaces.
 
     Source: amazon-vpc-cni-k8s, README (WARM_ENI_TARGET); not read again.
     """
@@ -221,10 +221,10 @@ def compare_subnets(
 def compare_pod_subnets(
     plan: EnvironmentPlan, vpc: ExistingVpcPlan, subnets: Iterable[Subnet], types: Mapping[str, InstanceType]
 ) -> Iterator[OnlineFinding]:
-    """Yield findings about whether the pod subnets are in the VPC and zone, and have enough prefixes for the pods
-    of each pool.
+    """Yield findings about whether each pod subnet is in the VPC and the declared zone, and whether the subnets
+    have enough free addresses for the pods of each pool.
 
-    A prefix needs consecutive addresses. If single addresses of a subnet are in use, it has room for fewer
+    A prefix needs consecutive addresses. If single addresses of a subnet are in use, the subnet can contain fewer
     prefixes.
     """
     found = {one.subnet_id: one for one in subnets}

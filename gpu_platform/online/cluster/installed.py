@@ -216,7 +216,8 @@ def _of_product(
 
 
 def _too_old(parts: Sequence[PartPlan], product: _Product, others: list[Workload]) -> OnlineFinding | None:
-    """Return a finding if the owner's controller is too old for the objects that the program renders for it.
+    """Return a finding if a controller that the cluster's owner installed is too old for the objects that the
+    program creates for it.
 
     The image tag of the controller is its release.
     """

@@ -30,7 +30,8 @@ def installed_lookup(
 ) -> Lookup:
     """Return the lookup of installed software.
 
-    `kubeconfig` returns the kubeconfig from the cloud. If it is None, the kubeconfig of the stack file is used.
+    `kubeconfig` returns the kubeconfig from the cloud. If `kubeconfig` is None, the kubeconfig in the stack file
+    is used.
     """
 
     def look() -> Iterable[OnlineFinding]:
