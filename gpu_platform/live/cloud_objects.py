@@ -42,7 +42,7 @@ class CloudVolume:
 
 @dataclass(frozen=True, slots=True)
 class CloudObjects:
-    """Objects in all namespaces.
+    """Objects in all namespaces that have load balancers or volumes in the cloud.
 
     `load_balancers` are the objects with load balancers, in the order of their deletion.
     """

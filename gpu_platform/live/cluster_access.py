@@ -24,7 +24,7 @@ class WrongKubeconfig(UnknownOutcome):
     """The stack file names a kubeconfig or context that cannot be used.
 
     A command that needs the cluster reports bad input. Code that reads the cluster only for additional information
-    continues without the cluster, as if the cluster did not answer.
+    continues without it, as if the cluster did not answer.
     """
 
     exit_code = ExitCode.BAD_INPUT

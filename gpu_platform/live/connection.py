@@ -37,7 +37,7 @@ class Refused(Finding):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Time limits of a request in seconds: for the connection, for the answer, and for all attempts together."""
+    """Time limits of a request in seconds: for the connection, for the response, and for all attempts together."""
 
     connect: float = 5.0
     read: float = 30.0
@@ -87,11 +87,11 @@ class Connection:
         content_type: str = "application/json",
         patient: bool = True,
     ) -> dict[str, Any]:
-        """Send a request with retries and return the parsed answer. `what` describes the request in errors.
+        """Send a request with retries and return the parsed response. `what` describes the request in errors.
 
         Without `patient`, a temporary refusal is raised immediately. Raises Refused, and UnknownOutcome if the
-        server does not answer within the limits. After a request without an answer, or an interrupted wait, each
-        later request is tried only once, so that a cleanup ends soon.
+        server does not answer within the limits. After a request without a response, or an interrupted wait, each
+        request is tried only once until the server answers, so that a cleanup ends soon.
         """
         parameters = urlencode({key: value for key, value in (query or {}).items() if value})
         url = f"{self.server}{path}" + (f"?{parameters}" if parameters else "")
@@ -181,8 +181,8 @@ def _is_of_a_broken_server(refusal: Refused) -> bool:
 
 
 def _refusal(what: str, status: int, data: bytes) -> Refused:
-    """Convert the Status object of an answer to a refusal. The refusal contains the message of the Status, or its
-    causes with their fields.
+    """Convert the Status object in a response to a Refused error. The error contains the message of the Status, or
+    its causes with their fields.
     """
     try:
         answer: dict[str, Any] = json.loads(data)

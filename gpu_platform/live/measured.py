@@ -32,7 +32,7 @@ def measured_utilisation(address: str, pools: Collection[str], *, period: str = 
     """Return the average utilisation, 0 to 1, of the pools that have metrics in Prometheus.
 
     Raises BadInput for an address that is neither http nor https. Raises UnknownOutcome if Prometheus does not
-    answer or has metrics of none of the pools.
+    answer or has no metrics for any of the pools.
     """
     found = _ask(address, _QUERY.format(period), "pool")
     known = {pool: min(1.0, max(0.0, value)) for pool, value in found.items() if pool in pools}

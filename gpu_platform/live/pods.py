@@ -18,7 +18,7 @@ EvictionAction = Literal["evict", "keep", "unmanaged"]
 
 @dataclass(frozen=True, slots=True)
 class GpuPod:
-    """A pod that uses GPUs, with its `namespace/name` and its number of units of each extended resource."""
+    """A pod that uses GPUs. `name` is its `namespace/name`. `units` is its number of each GPU resource."""
 
     name: str
     units: Mapping[str, int]

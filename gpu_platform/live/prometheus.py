@@ -27,9 +27,9 @@ class QueryRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A time series in an answer.
+    """A time series in a response.
 
-    `samples` are pairs of time, in seconds since 1970, and finite value, the oldest first.
+    `samples` are pairs of a time, in seconds since 1970, and a finite value. The oldest sample comes first.
     """
 
     labels: Mapping[str, str]
@@ -91,9 +91,9 @@ class Prometheus:
         return tuple(one for one in read if one.samples)
 
     def _refusal(self, error: urllib.error.HTTPError) -> Exception:
-        """Convert an error answer to an exception.
+        """Convert an HTTP error to an exception.
 
-        Prometheus gives a reason in its answer, but other servers do not.
+        Prometheus gives a reason in its response, but other servers do not.
         """
         try:
             document: object = json.loads(error.read(_ERROR_BYTES))

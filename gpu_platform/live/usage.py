@@ -100,7 +100,7 @@ def uses_gpus(pod: Mapping[str, Any]) -> bool:
 
 
 def gpu_units(pod: Mapping[str, Any]) -> dict[str, int]:
-    """Return the number of units of each GPU resource that the containers of a pod use.
+    """Return the quantity of each GPU resource that the containers of a pod use.
 
     Requests and limits of an extended resource are equal, but a manifest may set only one of them.
     """
