@@ -135,7 +135,7 @@ def operator(stack: Stack) -> GpuOperator | None:
 
 
 def allocates_by_claims(stack: Stack) -> bool:
-    """Return whether DRA allocates GPUs. It does if a GPUCluster exists or the chart creates one.
+    """Return whether DRA allocates GPUs. This is the case if a GPUCluster exists or the chart creates one.
 
     Raises NotVisible.
     """

@@ -13,7 +13,9 @@ from gpu_platform.base.errors import BadInput, Problem
 from policies._rule import Rule
 
 OWN_ID: Final = r"^[a-z0-9-]+(\.[a-z0-9-]+)+$"
-"""Pattern for ids of company rules. They have a prefix and a dot, so that they never match an id of the pack."""
+"""Pattern for ids of company rules. They have a prefix and a dot, so that they never equal the id of a rule in the
+pack.
+"""
 _LIST = "RULES"
 _WRONG = "own rules"
 

@@ -110,7 +110,7 @@ class Remedy:
 class Breach:
     """One violation of a rule, with the value that was found, the allowed values, and the fix.
 
-    `remedy` is the fix as a change of the inputs, if it is the only possible fix.
+    `remedy` is the fix as a change to the inputs, if it is the only possible fix.
     """
 
     at: Value

@@ -75,7 +75,7 @@ class CapacitySettings(Settings):
     """GPU capacity of pools that are deployed by another stack."""
 
     capacity: dict[str, int] = {}
-    """For a team's stack: the maximum units of each GPU resource that the environment's pools can have."""
+    """For a team's stack: the maximum number of each GPU resource that the environment's pools can have."""
 
 
 class OvercommitSettings(CapacitySettings):

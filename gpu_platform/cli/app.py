@@ -1,4 +1,4 @@
-"""All commands of `gpu-platform`. Sets the exit code and prints the message when a command fails or is
+"""All commands of `gpu-platform`. Sets the exit code and prints an error message when a command fails or is
 interrupted.
 
 The commands are declared in `gpu_platform/cli/commands/`. Exit codes: 0 good, 1 finding, 2 bad input, 3 unknown.

@@ -17,7 +17,9 @@ _VERDICTS: Final = {
 
 
 def logical_gpus(pool: Mapping[str, Any]) -> str:
-    """Return the logical GPUs of a pool with short names. The line about the pool contains the full names."""
+    """Return the logical GPUs of a pool, with short resource names. The line about the pool contains the full
+    names.
+    """
     return ", ".join(
         f"{count} x {name.removeprefix('nvidia.com/')}" for name, count in pool["logical_gpus"].items()
     )
@@ -98,7 +100,7 @@ def team_stacks(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def quotas(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield lines about whether the nodes can satisfy the quotas of all teams, and which quotas conflict."""
+    """Yield lines that say whether the nodes can satisfy the quotas of all teams, and which quotas conflict."""
     for key, size in (("desired", "desired"), ("most", "maximum")):
         result = found[key]
         if result is None:

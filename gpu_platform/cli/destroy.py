@@ -58,7 +58,7 @@ class Destruction:
 
     @property
     def stack(self) -> str:
-        """Name of the stack in commands."""
+        """Name by which commands refer to the stack."""
         return self.loaded.argument
 
     @property

@@ -1,4 +1,4 @@
-"""Writes manifests of the objects that members created in a namespace, so that the objects can be restored."""
+"""Writes manifests of the objects that team members created in a namespace, so that they can be restored."""
 
 from __future__ import annotations
 

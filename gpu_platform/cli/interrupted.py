@@ -65,7 +65,7 @@ def explained(command: str, plan: Plan, cluster: ClusterAccess, progress: Progre
 
 
 def _cordoned(plan: Plan, cluster: ClusterAccess) -> list[str]:
-    """Return a line for each node that is cordoned because of a MIG change of this stack."""
+    """Return a line for each node that is cordoned for a MIG change by this stack."""
     if plan.kind != "environment":
         return []
     try:

@@ -41,7 +41,7 @@ def rollout_as_json(rollout: Rollout | None) -> list[dict[str, Any]] | None:
 def change_nodes(
     plan: Plan, outputs: Mapping[str, Any], cluster: ClusterAccess, progress: Progress, closed: Callable[[], str]
 ) -> tuple[Outcome, ...]:
-    """Change the MIG layout of live nodes, node by node. Raises RolloutFailed if the change of a node fails.
+    """Change the MIG layout of live nodes, node by node. Raises RolloutFailed if the change to a node fails.
 
     `closed` returns the reason why no further node may be changed, or an empty string.
     """

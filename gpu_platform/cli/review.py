@@ -135,7 +135,7 @@ def _plan(loaded: LoadedStack, base: Path | None) -> Iterator[str]:
 
 
 def _before(base: Path | None) -> tuple[EnvironmentPlan | None, str]:
-    """Return the plan before the change. Without such a plan, return None and a note with the reason."""
+    """Return the plan before the change, or None and a note with the reason if there is no such plan."""
     if base is None:
         return None, ""
     if not base.is_file():

@@ -137,7 +137,7 @@ def _show(namespace: kept_namespaces.TeamNamespace, contents: Contents) -> None:
 
 
 def show_contents(contents: Contents, indent: int = 2, out: Console | None = None) -> None:
-    """Print the names of members' objects by kind. For claims, also print the size and volume."""
+    """Print the names of team members' objects by kind. For claims, also print the size and volume."""
     out, margin = out or console(), " " * indent
     for kind, found in names_by_kind(contents):
         out.print(escape(f"{margin}{kind}: {', '.join(found)}"))

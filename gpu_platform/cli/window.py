@@ -32,7 +32,7 @@ class MaintenanceWindow:
         return f"the maintenance window is closed; it opens {time_text(self.window, opens_next(self.window, now))}"
 
     def refuse(self, stack: str, impacts: Sequence[Impact], at: datetime | None = None) -> None:
-        """Raise BadInput if a change rolls, replaces or removes nodes while the window is closed."""
+        """Raise BadInput for changes to nodes while the window is closed."""
         closed = self.closed(at)
         if closed and self.window is not None:
             problems = [

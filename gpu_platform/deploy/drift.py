@@ -1,4 +1,4 @@
-"""Finds fields that others added to an object that this engine applied.
+"""Finds fields that other clients added to this engine's objects.
 
 Server-side apply restores declared fields, but keeps fields that other field managers own, such as a container, a
 port or a key of a map. Such an addition changes what runs, so `preview` and `up` report it. They do not remove it,
@@ -92,7 +92,7 @@ def access_fields(key: ObjectKey) -> tuple[str, ...]:
 def additions(
     client: KubernetesClient, live: Mapping[str, Any], manifest: Mapping[str, Any]
 ) -> tuple[Addition, ...]:
-    """Return the fields that others added to a live object that this engine applied with `manifest`.
+    """Return the fields that others added to a live object. `manifest` is what this engine applied.
 
     Default values that the API server sets are left out, although the person who created the object is their field
     manager.

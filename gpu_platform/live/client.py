@@ -45,8 +45,8 @@ class ApiResource:
 
 
 def _in_one_line(error: Exception) -> str:
-    """Return the problem with a kubeconfig in one line. The lines around it are left out, because they may contain
-    secrets.
+    """Return the problem with a kubeconfig in one line. The surrounding lines are left out, because they may
+    contain secrets.
     """
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         return f"it is not YAML: {error.problem} in line {error.problem_mark.line + 1}"

@@ -78,7 +78,7 @@ class Contents:
 
     @property
     def is_empty(self) -> bool:
-        """Whether members created nothing and all kinds could be read."""
+        """Whether team members created nothing and all kinds could be read."""
         return not (self.objects or self.pods or self.bare_pods or self.unread)
 
     @property
@@ -126,7 +126,7 @@ class Contents:
 def namespace_contents(
     client: KubernetesClient, namespace: str, *, is_platform: Callable[[Mapping[str, Any]], bool] = lambda _: False
 ) -> Contents:
-    """Return the objects that members created in a namespace.
+    """Return the objects that team members created in a namespace.
 
     `is_platform` returns whether an object belongs to the platform. It is needed if the namespace still contains
     such objects. Kinds that the cluster does not allow this user to list are named in `unread`.

@@ -79,7 +79,7 @@ def held_queues(client: KubernetesClient, queues: Iterable[TeamQueuePlan]) -> It
 def is_held(live: Mapping[str, Any]) -> bool:
     """Return whether an object is a held queue, or a LocalQueue of a held ClusterQueue.
 
-    Waiting for such an object does not help. The engine waits for a ClusterQueue before it applies the LocalQueue.
+    Waiting for a held queue does not help. The engine waits for a ClusterQueue before it applies the LocalQueue.
     """
     if object_key(live).group_kind not in _QUEUES:
         return False

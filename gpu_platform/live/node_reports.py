@@ -147,8 +147,8 @@ def expected_pool(pool: PoolPlan, now: datetime) -> ExpectedPool:
 
 
 def _reservations(pool: PoolPlan, now: datetime) -> tuple[ExpectedReservation, ...]:
-    """Return the current reservations that Karpenter must find for a pool. Future and expired reservations are
-    left out.
+    """Return the reservations that Karpenter must currently find for a pool, without future and expired
+    reservations.
     """
     windows = pool.cloud_nodes.node_class_reservations
     return tuple(

@@ -30,7 +30,7 @@ _KINDS: Final[Mapping[str, tuple[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class UnreadyWorkload:
-    """A team's Deployment whose pods are not all running, or a failed job, with the reason and pod problems."""
+    """A failed job, or a Deployment whose pods are not all running, with the reason and the pods' problems."""
 
     namespace: str
     name: str

@@ -16,7 +16,7 @@ from gpu_platform.live.client import KubernetesClient
 def destroy(client: KubernetesClient, stack: str, progress: Progress | None = None) -> Changes:
     """Delete the objects of a stack and then its ApplySet parent. Do nothing if the stack is not deployed.
 
-    Namespaces of teams that contain objects of members are retained. The parent is deleted last, so that the next
+    Team namespaces that contain objects of team members are retained. The parent is deleted last, so that the next
     run can finish an interrupted run. Raises NotReady for an object that is not deleted in time.
     """
     progress = progress or Progress(quiet=True)

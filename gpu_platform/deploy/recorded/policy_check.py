@@ -1,4 +1,4 @@
-"""Runs the policy pack in process on the resources of a recorded program, without the Pulumi CLI."""
+"""Runs the policy pack in process and without the Pulumi CLI, on the resources of a recorded program."""
 
 from __future__ import annotations
 

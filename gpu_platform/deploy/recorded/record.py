@@ -489,8 +489,8 @@ class _Recorder(MockMonitor):
 
 
 def _without_objects(properties: struct_pb2.Struct) -> struct_pb2.Struct:
-    """Remove the properties whose values are objects. Such values are unknown, because a provider adds fields to
-    them.
+    """Remove the properties whose values are objects. These values are unknown, because a provider adds fields to
+    the objects.
     """
     known = struct_pb2.Struct()
     for key, value in properties.fields.items():

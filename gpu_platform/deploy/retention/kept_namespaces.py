@@ -1,11 +1,11 @@
-"""Keeps the namespace of a team that leaves its stack, with everything that members created in it.
+"""Keeps the namespace of a team that leaves its stack, with everything that team members created in it.
 
 The platform's own objects in the namespace are deleted, except network policies, quotas, limits, admission
 policies and claims of workloads. These policies and limits stay as long as the namespace exists. Running pods must
 not become less isolated, and their controllers must neither scale up nor create pods that admission refused. An
 additional quota admits no new GPU pod, because the team's GPUs are no longer counted as allocated. CPU pods such
-as databases may restart within the old limits. Roles are deleted, so members have no access. A namespace without
-objects of members is deleted.
+as databases may restart within the old limits. Roles are deleted, so team members have no access. A namespace
+without objects of team members is deleted.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def decide(
 def prune(
     client: KubernetesClient, waiter: Waiter, stack: str, superfluous: Iterable[Mapping[str, Any]]
 ) -> tuple[Change, ...]:
-    """Delete objects that a stack no longer declares, and retain namespaces that contain objects of members.
+    """Delete objects that a stack no longer declares, and retain namespaces that contain objects of team members.
 
     Roles are deleted before the namespaces are read, so that members cannot add anything in between. Raises
     NotReady for an object that is not deleted in time.

@@ -142,7 +142,7 @@ class _PoolRoll:
         self._report_progress()
         if not self._active:
             self._give_up([node for node in asked if node in self._waiting])
-        # When a node of this pool is finished, the change of another node may be allowed.
+        # When a node of this pool is finished, the change to another node may be allowed.
         return was_active or bool(self._active) or any(not self._why_not(node) for node in self._waiting)
 
     def finish(self) -> None:

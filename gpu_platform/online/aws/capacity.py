@@ -21,8 +21,8 @@ _SOON: Final = timedelta(hours=24)
 def compare_control_plane_zones(
     wanted: tuple[str, ...], zones: Mapping[str, Zone], unusable: Container[str]
 ) -> Iterator[OnlineFinding]:
-    """Yield findings about the zones of a new VPC: whether they exist in the account, and whether two of them
-    support a control plane.
+    """Yield findings about the zones of a new VPC: whether they exist in the account, and whether at least two of
+    them support a control plane.
 
     `unusable` are the ids of zones in which EKS accepts no control plane subnets. `up` leaves these zones out.
     """

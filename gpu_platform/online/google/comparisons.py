@@ -185,7 +185,7 @@ def _compare_api_access(found: Cluster) -> OnlineFinding:
 
 
 def compare_network(what: str, name: str, exists: bool) -> OnlineFinding:
-    """Return a finding about whether the credentials can see the network or subnet of an existing cluster."""
+    """Return a finding about whether these credentials can find the network or subnet of an existing cluster."""
     if exists:
         return OnlineFinding(looked_at=f"{what} {name}", severity="fine", found="exists")
     return OnlineFinding(
