@@ -49,7 +49,9 @@ class FabricPod:
         )
 
     def may_have_devices(self, annotation: str, value: Value) -> bool:
-        """Return whether an annotation gives a daemon only the devices that the vendor publishes for it."""
+        """Return whether an annotation gives a daemon only the devices in the vendor's published manifest of the
+        daemon.
+        """
         return any(
             fact.daemon is not None
             and annotation == fact.daemon.annotation

@@ -45,7 +45,9 @@ class DevicePluginConfig:
     text: Value
     named_by_operator: bool
     pool: NodePool | None = None
-    """The pool whose image or cloud provides its device plugin."""
+    """The pool with these sharing settings, whose image or cloud provides the device plugin. None for the
+    operator's config.
+    """
 
     @property
     def group(self) -> str:

@@ -1,7 +1,7 @@
 """Read-only access to the inputs of resources, as a path and the value at that path.
 
-A rule must neither fail on malformed inputs nor pass values that it could not see. A missing key and a value of
-the wrong type are both treated as absent, because the API server rejects wrong types. A value that is secret or
+A rule must neither fail on malformed inputs nor pass values that are not visible to it. A missing key and a value
+of the wrong type are both treated as absent, because the API server rejects wrong types. A value that is secret or
 not known yet raises `NotVisible`.
 """
 

@@ -76,8 +76,8 @@ class GuideTable:
         )
 
     def holds(self, layout: Mapping[str, int]) -> bool:
-        """Return whether one GPU supports all instances of `layout` at once. `layout` is the number of instances
-        by profile.
+        """Return whether one GPU supports all instances of `layout` at the same time. `layout` is the number of
+        instances by profile.
         """
         wanted: list[GuideProfile] = []
         for name, count in layout.items():

@@ -60,13 +60,15 @@ class Container:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Workload(ObjectSubject):
-    """One pod template of a resource that creates pods. Most kinds have one. Properties may raise NotVisible."""
+    """One pod template of a resource that creates pods. Most kinds have one template. Properties may raise
+    NotVisible.
+    """
 
     template: PodTemplate
 
     @property
     def namespace(self) -> str:
-        """Namespace of the workload. Empty if the resource names none."""
+        """Namespace of the workload. Empty if the resource specifies none."""
         return self.resource.seen_namespace()
 
     @property

@@ -67,7 +67,9 @@ class _Quotas(ObjectSubject):  # pyrefly: ignore[bad-class-definition] - not a d
 
 
 def _all_quotas(stack: Stack) -> tuple[_Quotas, ...]:
-    """Return one subject for all quotas, with the resource of the first quota, or nothing without quotas."""
+    """Return one subject that stands for all quotas and has the resource of the first quota. Return nothing if
+    there are no quotas.
+    """
     return tuple(_Quotas(resource) for resource in stack.of_kind("core/ResourceQuota")[:1])
 
 
@@ -224,7 +226,7 @@ sharing_across_teams = Rule(
 
 
 class BudgetSettings(Settings):
-    """Limit of the hourly cost of the stack's GPU nodes."""
+    """Limit on the hourly cost of the stack's GPU nodes."""
 
     max_usd_per_hour: float | None = Field(default=None, gt=0)
     """Hourly budget at list prices. If unset, there is no budget."""

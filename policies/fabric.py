@@ -174,7 +174,7 @@ def _several_zones(stack: Stack, pool: EksNodeGroup, _: Settings) -> Iterator[Br
 
 
 def _is_cluster_group(stack: Stack, pool: EksNodeGroup) -> bool:
-    """Return whether the placement group may have the strategy cluster, as far as the stack shows."""
+    """Return whether the placement group may have strategy `cluster`. True if the group is not in the stack."""
     template = pool.launch_template()
     found = [one for one in _dependencies(stack, template) if one.type == _PLACEMENT_GROUP] if template else []
     return not found or any(one.inputs.get("strategy").text() == "cluster" for one in found)

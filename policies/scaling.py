@@ -72,7 +72,7 @@ class TriggerSettings(SystemSettings):
     """Servers and trigger types that are allowed."""
 
     servers: tuple[str, ...] = (PROMETHEUS,)
-    """Addresses that triggers of types prometheus and metrics-api may query, with all paths below them."""
+    """Addresses that triggers of types `prometheus` and `metrics-api` may query, with all paths below them."""
     triggers: tuple[str, ...] = ()
     """Trigger types that may query any server."""
 

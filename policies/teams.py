@@ -94,7 +94,7 @@ def _pools_offer(stack: Stack) -> _Offer:
 
 
 def _device_classes(stack: Stack) -> set[str]:
-    """Return the device classes that claims can name, from the driver and from the stack."""
+    """Return the device classes that claims can name: those of NVIDIA's DRA driver and those in the stack."""
     own = {resource.object_name for resource in stack.of_kind("resource.k8s.io/DeviceClass")}
     return {names.GPU_DEVICE_CLASS, names.MIG_DEVICE_CLASS, *own}
 

@@ -350,7 +350,8 @@ def _deploy(prepared: _Prepared, refused: frozenset[str], window: MaintenanceWin
     )
     plan = prepared.loaded.plan
     try:
-        # MIG layouts are changed before the engine runs, because the engine would change all nodes at once.
+        # MIG layouts are changed before the engine runs, because the engine would change all nodes at the same
+        # time.
         summary.mig_changes = change_nodes(plan, outputs, prepared.cluster, prepared.progress, window.closed)
         window.check_still_open(announced.impacts.found)
         _release_queues(prepared, outputs)

@@ -59,7 +59,7 @@ def rolled_configs(plan: Plan) -> dict[str, str]:
 
 
 def hold_nodes(plan: Plan, cluster: ClusterAccess) -> None:
-    """Take ownership of the MIG labels of nodes, so that no engine can change the layouts of all nodes at once."""
+    """Take ownership of the MIG labels of nodes, so that no engine can change all layouts at the same time."""
     # In a cloud, the node pool sets its labels regardless of field managers.
     if plan.kind == "environment" and plan.cluster.cloud is None:
         hold(cluster.client(), plan)

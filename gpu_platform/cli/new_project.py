@@ -46,7 +46,7 @@ def _environment(folder: Path) -> Mapping[str, str]:
     """Return the project setting for this process's virtual environment, or an empty mapping if the environment is
     outside the project.
 
-    If a project names no virtual environment, Pulumi runs the Python on PATH.
+    If a project specifies no virtual environment, Pulumi runs the Python on PATH.
     """
     prefix = Path(sys.prefix)
     in_project = sys.prefix != sys.base_prefix and prefix.is_relative_to(folder)

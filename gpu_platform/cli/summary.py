@@ -108,7 +108,7 @@ def _counts(changes: Mapping[str, Any]) -> str:
 
 
 def _shown_counts(changes: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """Return the counts by action. Retained and skipped objects are left out if there are none."""
+    """Return the counts by action. The counts of retained and skipped objects are left out if they are 0."""
     return [
         (action, count) for action, count in changes["counts"].items() if count or action not in {"retain", "skip"}
     ]

@@ -113,7 +113,8 @@ class Connection:
                         f"{self.server} has a certificate that {self._source} does not trust: "
                         f"{_cause(error, timeout)}; use the `certificate-authority-data` of this cluster"
                     ) from error
-                # A refused connection is not retried. A broken connection may mean that the server restarts.
+                # A refused connection is not retried.
+                # A broken connection is retried, because the server may be restarting.
                 refused = isinstance(error, urllib3.exceptions.NewConnectionError)
                 if pause is None or refused or seconds + pause >= limits.total:
                     raise self._no_answer(what, _cause(error, timeout), attempt, seconds) from error

@@ -61,11 +61,11 @@ class VolumeClaim:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """Objects that members created in a namespace.
+    """Objects that team members created in a namespace.
 
     `objects` are live objects without an owner, except pods. `pods` is the number of pods that have not ended, and
     `gpus` are the GPU resources of these pods. `bare_pods` are pods without an owner, including ended pods.
-    `unread` are the reasons why some kinds could not be listed, so that more objects may exist.
+    `unread` contains the reason for each kind that could not be listed. There may be more objects of these kinds.
     """
 
     namespace: str

@@ -23,7 +23,7 @@ Live = Mapping[str, Any]
 def unready_reason(live: Live, nodes: Callable[[], Sequence[Live]]) -> str:
     """Return why an object is not ready, or an empty string if it is ready or its kind has no readiness.
 
-    `nodes` returns the cluster's nodes, because the number of nodes in the status of a DaemonSet is updated late.
+    `nodes` returns the cluster's nodes, because the node count in a DaemonSet's status is updated late.
     """
     if wanted := annotation(live, WAIT_FOR_ANNOTATION):
         return "" if is_held(live) else _unmet(live, wanted)

@@ -1,9 +1,9 @@
 """Applies the objects of a recorded program to a cluster: server-side apply, wait until ready, prune.
 
 Every step can be repeated. Before the first object is changed, the ApplySet's parent lists the kinds and
-namespaces of old and new members, so that the next run can finish an interrupted run. An object of another owner
-is skipped. If it is a Namespace, all objects in it are skipped as well. All other objects are applied and pruned,
-and the run ends with ObjectsSkipped.
+namespaces of old and new members. With this list, the next run can finish an interrupted run. An object of another
+owner is skipped. If it is a Namespace, all objects in it are skipped as well. All other objects are applied and
+pruned, and the run ends with ObjectsSkipped.
 """
 
 from __future__ import annotations
@@ -263,8 +263,7 @@ class _Run:
     def _held(self, declared: KubernetesObject, live: Mapping[str, Any]) -> str:
         """Wait until the object is deleted. Return why it still exists after the timeout, or an empty string.
 
-        Only the deletion of Namespaces and workloads takes long. If another object still exists, it has a
-        finalizer.
+        Only Namespaces and workloads take long to delete. Any other object that still exists has a finalizer.
         """
         timeout = timeout_seconds(declared, "delete")
         if not is_first(declared.key) and declared.key.group not in WORKLOAD_GROUPS:

@@ -122,7 +122,7 @@ def _remove(out: Path, paths: Iterable[str]) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    """Replace a file atomically, unless it has this text. On some disks each replacement takes 5 ms."""
+    """Replace a file atomically, unless it already has this text. On some disks each replacement takes 5 ms."""
     content = text.encode()
     with suppress(OSError):
         if path.read_bytes() == content:

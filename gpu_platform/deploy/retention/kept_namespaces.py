@@ -197,7 +197,7 @@ def prune(
 
 
 def retain_changes(pruned: Pruned) -> tuple[Change, ...]:
-    """Return the changes to retained namespaces, and to the objects that are kept in them."""
+    """Return the changes to retained namespaces, and to the objects that stay in them."""
     namespaces = (
         Change(Action.RETAIN, ObjectKey("", "Namespace", "", name), reason=f"holds {contents}")
         for name, contents in pruned.retained.items()

@@ -59,7 +59,7 @@ def compare_offers(
 ) -> OnlineFinding:
     """Return a finding about whether the zones of a pool offer its machine type.
 
-    `anywhere` means that the pool itself names no zones.
+    `anywhere` means that the pool itself specifies no zones.
     """
     looked_at = f"zones of pool {pool} that offer {machine_type}"
     missing = [zone for zone in wanted if zone not in offered]

@@ -221,8 +221,8 @@ def compare_subnets(
 def compare_pod_subnets(
     plan: EnvironmentPlan, vpc: ExistingVpcPlan, subnets: Iterable[Subnet], types: Mapping[str, InstanceType]
 ) -> Iterator[OnlineFinding]:
-    """Yield findings about whether each pod subnet is in the VPC and the declared zone, and whether the subnets
-    have enough free addresses for the pods of each pool.
+    """Yield findings about whether each pod subnet is in the VPC and the declared zone, and about whether the pods
+    of each pool have enough free addresses.
 
     A prefix needs consecutive addresses. If single addresses of a subnet are in use, the subnet can contain fewer
     prefixes.
