@@ -23,8 +23,8 @@ class Violation:
     """A violation of one rule in one place.
 
     `resource` is the URN. `also` are the URNs of other resources with the same violation, such as the other nodes
-    of a pool. `subject` is the name of the checked pool, workload, config or namespace. `exemption` is the reason
-    and last day of an exemption that covers the violation, or that covered it and has ended.
+    of a pool. `subject` is the name of the checked pool, workload, config or namespace. `exemption` contains
+    the reason, owner and last day of the exemption that covers the violation, even if the exemption has ended.
     """
 
     rule: str

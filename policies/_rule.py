@@ -128,7 +128,7 @@ SettingsT = TypeVar("SettingsT", bound=Settings)
 class Rule(Generic[SubjectT, SettingsT]):
     """One rule.
 
-    `check` yields the breaches of one subject. It raises `NotVisible` if it needs a value that is not visible; the
+    `check` yields the breaches of one subject. It raises `NotVisible` if it needs a value that is not visible. The
     breaches that it has already yielded are kept. `remedy` describes the values that its remedies write, and is
     empty if the rule has none. A rule with remedies checks one resource at a time. For a rule about objects
     that members create, `before_only` is the reason why admission has no such rule.

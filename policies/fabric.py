@@ -104,7 +104,7 @@ def _allows_itself(stack: Stack, group: Resource, direction: str) -> bool:
         if group.urn not in one.dependencies:
             continue
         if one.type == _RULES[direction]:
-            # The id of the other group is an output.
+            # The id of the other group is an output and may be unknown.
             # The dependencies show that the rule refers to this group.
             other = [urn for urn in one.dependencies if _is_group(stack, urn)]
             with_itself = other == [group.urn] and one.inputs.get("referencedSecurityGroupId").present

@@ -210,7 +210,7 @@ def _gpu_taints(stack: Stack) -> list[NodeTaint]:
     found = {NodeTaint(names.GPU_TAINT_KEY, None, "NoSchedule"): None}
     for pool in stack.view(pools):
         if pool.has_gpus:
-            # Ignore the taint's value: a toleration of the key with another value is not needed either.
+            # Ignore the taint's value, because a toleration of the key with another value is not needed either.
             keys = {(taint.key, taint.effect) for taint in pool.taints if taint.keeps_pods_off}
             found |= {NodeTaint(key, None, effect): None for key, effect in sorted(keys)}
     return list(found)

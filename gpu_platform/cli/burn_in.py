@@ -64,7 +64,7 @@ def report_of(records: Sequence[NodeRecord]) -> ValidationReport:
 
 
 def _check_pools(burn_in: BurnInPlan, pools: Sequence[str]) -> None:
-    """Raise BadInput for pools that the stack does not have or that cannot be measured."""
+    """Raise BadInput for pools that are not in the stack or that cannot be measured."""
     known = {pool.pool: pool.skipped for pool in burn_in.pools}
     problems = [
         Problem("--pool", name, "a pool with GPUs: " + ", ".join(known), did_you_mean(name, known))

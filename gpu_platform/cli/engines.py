@@ -225,7 +225,7 @@ class PulumiDeployment:
         finally:
             self.cluster.forget()  # the cluster may have been created or replaced
         # The CLI applies the declared changes first.
-        # Access that others changed is restored after that.
+        # Only then is the declared access restored.
         access = self._access(restore_access)
         self._settle(self.loaded.plan.teams)
         return _with_access(changes, access).to_json()
@@ -344,9 +344,7 @@ class PulumiDeployment:
     def _access(
         self, look: Callable[[KubernetesClient, Sequence[KubernetesObject]], Sequence[Change]]
     ) -> Sequence[Change]:
-        """Return the changes that `look` finds in access that others have changed, or makes to restore this
-        access.
-        """
+        """Return the changes by others to declared access that `look` finds or reverts."""
         try:
             return look(self.cluster.client(), kubernetes_objects(self.recorded.resources))
         except (Refused, UnknownOutcome) as reason:

@@ -1,4 +1,4 @@
-"""Options and arguments that commands share, so that each word has the same meaning in all commands. Also ends
+"""Options and arguments that commands share, so that an option has the same meaning in all commands. Also ends
 commands with an exit code.
 """
 

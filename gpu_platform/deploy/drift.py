@@ -105,7 +105,7 @@ def additions(
 
 
 def removal(live: Mapping[str, Any], found: tuple[Addition, ...]) -> dict[str, Any]:
-    """Return a merge patch that removes the additions to an object that grants access."""
+    """Return a merge patch that removes the additions to an RBAC object or a NetworkPolicy."""
     metadata = {key: live["metadata"][key] for key in ("name", "namespace") if key in live["metadata"]}
     patch: dict[str, Any] = {"apiVersion": live["apiVersion"], "kind": live["kind"], "metadata": metadata}
     for addition in found:

@@ -65,7 +65,7 @@ class Contents:
 
     `objects` are live objects without an owner, except pods. `pods` is the number of pods that have not ended, and
     `gpus` are the GPU resources of these pods. `bare_pods` are pods without an owner, including ended pods.
-    `unread` contains the reason for each kind that could not be listed. There may be more objects of these kinds.
+    `unread` contains the errors for kinds that could not be listed. If there are any, more objects may exist.
     """
 
     namespace: str

@@ -68,8 +68,8 @@ def daemon_set_of(pod: Pod) -> str:
 def daemon_gpu_pods(pods: Iterable[Pod]) -> tuple[Pod, ...]:
     """Return the DaemonSet pods that have GPUs. A drain leaves them running even if their GPUs must become free.
 
-    Pods that have GPUs only through claims are left out: the claim of the node agent has admin access and uses no
-    GPU.
+    Pods that have GPUs only through claims are left out, because the node agent's claim has admin access and uses
+    no GPU.
     """
     running = (pod for pod in pods if mapping_at(pod, "status").get("phase") not in _ENDED)
     return tuple(pod for pod in running if daemon_set_of(pod) and gpu_units(pod))

@@ -27,7 +27,7 @@ def gpu_usage(
     pool_of_node: Mapping[str, str],
     claims: Iterable[Mapping[str, Any]] = (),
 ) -> Usage:
-    """Count the pods that request GPU resources or use devices of `claims`, and that have not ended.
+    """Count the pods that have not ended and that request GPU resources or use devices of `claims`.
 
     `pool_of_node` contains the pool of each node. Pods on other nodes are not counted. All pods that share a claim
     are counted, but the devices of the claim are counted only once. A claim with admin access uses no devices.

@@ -1,8 +1,8 @@
 """State of the workloads that a stack declares for its teams.
 
-`up` reports this state and does not fail because of it. A pod that cannot start is the responsibility of its team:
-it may be preempted, exceed a quota, or wait for a colleague's GPUs. `up` waits for the pods of Deployments. A job
-may wait in a queue or run for days, so it is only reported if it failed.
+`up` reports this state and does not fail because of it. A pod that cannot start is the responsibility of its team,
+because it may be preempted, exceed a quota, or wait for a colleague's GPUs. `up` waits for the pods of
+Deployments. A job may wait in a queue or run for days, so it is only reported if it failed.
 """
 
 from __future__ import annotations

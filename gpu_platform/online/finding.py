@@ -14,8 +14,8 @@ checked.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnlineFinding:
-    """A finding. `why` explains why it stops or disturbs `up`, or why it is unknown. `fix` is what the user should
-    change.
+    """A finding. `why` explains why the finding stops or disturbs `up`, or why its effect is unknown. `fix` is
+    what the user should change.
     """
 
     looked_at: str

@@ -6,8 +6,8 @@ Without Kueue's finalizer, these objects are deleted immediately. The queue that
 running workloads, which are neither stopped nor changed. Queues of other stacks that refer to a flavor can use the
 new flavor.
 
-Kueue must outlive its workloads: only Kueue removes the finalizers of their Workload objects and pods, and waiting
-Jobs are suspended until Kueue starts them.
+Kueue must outlive its workloads, because only Kueue removes the finalizers of their Workload objects and pods.
+Waiting Jobs are suspended until Kueue starts them.
 
 Source: kubernetes-sigs/kueue v0.19.2, pkg/cache/scheduler/cache.go (AddClusterQueue lists workloads),
 pkg/controller/core (clusterqueue_controller.go, resourceflavor_controller.go) and pkg/controller/tas

@@ -52,7 +52,7 @@ class NotReady(Finding):
         super().__init__("\n".join(lines))
 
     def withholding(self, withheld: str) -> NotReady:
-        """Return a copy of this error that also describes the objects that were not applied because of it."""
+        """Return a copy of this error with a message about the objects that were not applied because of it."""
         return NotReady(self._what, self.unready, withheld)
 
 

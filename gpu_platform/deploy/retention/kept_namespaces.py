@@ -76,7 +76,7 @@ def retained_and_deleted(client: KubernetesClient, namespace: str) -> TeamNamesp
 
 
 def refuse_deleting(client: KubernetesClient, namespace: str) -> None:
-    """Raise Finding for a namespace that is being deleted, with the reasons that Kubernetes reports."""
+    """Raise Finding if a namespace is being deleted. The message contains the reasons that Kubernetes reports."""
     live = client.get("v1", "Namespace", namespace)
     if live is None or "deletionTimestamp" not in live["metadata"]:
         return

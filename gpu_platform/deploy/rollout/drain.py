@@ -14,7 +14,7 @@ Pod = Mapping[str, Any]
 
 
 def evicted_pods(pods: Sequence[Pod]) -> list[Pod]:
-    """Return the pods that a drain must evict, except pods that are already being deleted."""
+    """Return the pods that a drain must evict. Pods that are already being deleted are left out."""
     return [pod for pod in pods if eviction_action(pod) != "keep" and "deletionTimestamp" not in pod["metadata"]]
 
 
@@ -30,7 +30,7 @@ def ask_evictions(client: KubernetesClient, pods: Sequence[Pod]) -> tuple[Block,
 
 
 def _of_daemons(pods: Sequence[Pod]) -> Iterator[Block]:
-    """Yield the DaemonSet pods that keep their GPUs, so that the GPUs cannot be partitioned."""
+    """Yield a block for each DaemonSet pod with GPUs, because a drain does not free these GPUs."""
     for pod in daemon_gpu_pods(pods):
         yield daemon_block(pod_name(pod), daemon_set_of(pod))
 

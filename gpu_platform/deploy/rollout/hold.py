@@ -1,4 +1,4 @@
-"""Owns the MIG label of live nodes, so that engines that do not drain nodes cannot change it.
+"""Owns the MIG label of live nodes, so that an engine cannot change it without draining the nodes.
 
 In addition to the engine, `up` owns the label `nvidia.com/mig.config` of each node through server-side apply. If
 an engine applies another value without force, as Pulumi's provider does, the API server refuses the apply with a

@@ -316,7 +316,7 @@ def declared_subnets(plan: EnvironmentPlan) -> Sequence[str]:
 
 
 def compare_api_access(found: Cluster, admitted: Sequence[str]) -> OnlineFinding:
-    """Return a finding that names the networks that can reach the API server of an existing cluster.
+    """Return a finding about which networks can reach the API server of an existing cluster.
 
     `admitted` are the networks that the cluster's security group admits.
     """

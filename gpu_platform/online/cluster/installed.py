@@ -216,8 +216,7 @@ def _of_product(
 
 
 def _too_old(parts: Sequence[PartPlan], product: _Product, others: list[Workload]) -> OnlineFinding | None:
-    """Return a finding if a controller that the cluster's owner installed is too old for the objects that the
-    program creates for it.
+    """Return a finding if a controller of the cluster's owner is too old for the objects that the program creates.
 
     The image tag of the controller is its release.
     """
