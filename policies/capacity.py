@@ -22,7 +22,7 @@ _QUOTA_PREFIX = "requests."
 
 
 def _promised(stack: Stack) -> dict[str, list[tuple[str, Value, Decimal]]]:
-    """Return the quotas of the teams' namespaces by GPU resource, each with its namespace, place and amount.
+    """Return the quotas of the team namespaces by GPU resource, each with its namespace, path and amount.
 
     With queues, the quotas include the amounts that a team may borrow. Raises NotVisible.
     """

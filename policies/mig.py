@@ -100,7 +100,7 @@ def _breach(pool: NodePool, at: Value, error: LayoutError) -> Breach:
 
 
 def _layout_errors(stack: Stack, pool: NodePool, layout: MigLayout | None) -> Iterator[tuple[Value, LayoutError]]:
-    """Yield the reasons why GPUs of a pool do not support its layout, each with its place. Raises NotVisible."""
+    """Yield the reasons why GPUs of a pool do not support its layout, each with its path. Raises NotVisible."""
     label = mig_config_of(pool)
     if label is None:
         return

@@ -30,7 +30,7 @@ class Route(ObjectSubject):
 
     @property
     def hosts(self) -> Iterator[tuple[Value, str]]:
-        """Hosts of the route, each with its place. A host is empty if the route is for all hosts. Raises
+        """Hosts of the route, each with its path. A host is empty if the route is for all hosts. Raises
         NotVisible.
         """
         spec = self.resource.inputs.get("spec")

@@ -352,7 +352,7 @@ class PulumiDeployment:
             return ()
 
     def _settle(self, teams: Collection[TeamPlan]) -> None:
-        """Label the namespaces of teams that were removed from the stack as retained, and delete empty namespaces.
+        """Mark the namespaces of removed teams as retained, and delete empty namespaces.
 
         Pulumi neither labels nor deletes these namespaces.
         """

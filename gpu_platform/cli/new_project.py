@@ -20,7 +20,7 @@ platform = create_platform()
 
 
 def project_files(folder: Path) -> Mapping[Path, str]:
-    """Return the files of a project in `folder` with their text. Raises BadInput if one of these files already
+    """Return the files of a project in `folder` with their contents. Raises BadInput if one of these files already
     exists.
     """
     settings = {

@@ -35,7 +35,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """Change of a field at a path such as `spec.containers[web].image`. None means that the field is not set."""
+    """Change to a field at a path such as `spec.containers[web].image`. None means that the field is not set."""
 
     path: str
     old: Json
@@ -252,7 +252,7 @@ def place_of(path: str, key: str) -> str:
 
 
 def value_text(value: Json) -> str:
-    """Return a readable text for the value of a field: JSON, `(not set)` or `(unknown)`."""
+    """Return a readable string for the value of a field: JSON, `(not set)` or `(unknown)`."""
     if value is None:
         return "(not set)"
     if value == UNKNOWN:

@@ -59,7 +59,7 @@ class HeldQueue:
 
 
 def held_queues(client: KubernetesClient, queues: Iterable[TeamQueuePlan]) -> Iterator[HeldQueue]:
-    """Yield the held queues of teams. Raises UnknownOutcome and Refused."""
+    """Yield the teams' held queues. Raises UnknownOutcome and Refused."""
     for queue in queues:
         team = queue.namespace
         for kind, name, namespace in (("ClusterQueue", team, ""), ("LocalQueue", queue.local_queue, team)):

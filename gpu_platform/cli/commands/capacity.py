@@ -57,7 +57,7 @@ def capacity_show(
         HtmlFormat, typer.Option("--format", help="Output format; html is one page with bars by resource.")
     ] = HtmlFormat.TEXT,
 ) -> None:
-    """Show GPUs by pool, whether all quotas fit the nodes, cost and waste; `show` is the default command."""
+    """Show GPUs by pool, whether the nodes satisfy all quotas, cost and waste; `show` is the default command."""
     from gpu_platform.cli.capacity import show_capacity
 
     leave(

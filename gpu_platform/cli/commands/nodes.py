@@ -24,7 +24,7 @@ def validate(
         typer.Option("--earlier", help="JSON report of an earlier run, for the page's history; repeatable."),
     ] = None,
 ) -> None:
-    """Compare every node of a deployed stack with the Plan."""
+    """Compare every node of a deployed stack with the plan."""
     from gpu_platform.cli.validate import ReportFiles, validate_stack
 
     files = ReportFiles(junit=junit, ctrf=ctrf, html=html, earlier=tuple(earlier or ()))

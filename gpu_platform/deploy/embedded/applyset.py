@@ -60,7 +60,7 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """Content of the parent object. `exists` is true if the stack is deployed, perhaps only in part.
+    """Content of the parent object. `exists` is true if the stack is deployed, at least in part.
 
     `states` contains the `state_seen` of each object that needed no further change at the end of the last run.
     """

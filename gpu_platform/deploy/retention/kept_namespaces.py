@@ -62,7 +62,7 @@ class TeamNamespace:
 
 
 def team_namespaces(client: KubernetesClient) -> tuple[TeamNamespace, ...]:
-    """Return the namespaces of teams of all stacks by name, including retained namespaces."""
+    """Return the team namespaces of all stacks by name, including retained namespaces."""
     lives = client.objects("v1", "Namespace", label_selector=names.TEAM_LABEL)
     return tuple(team_namespace(live) for live in lives if "deletionTimestamp" not in live["metadata"])
 

@@ -63,7 +63,7 @@ def read_installed(client: KubernetesClient) -> Installed:
 
 
 def client_with(plan: EnvironmentPlan, kubeconfig: str | None) -> KubernetesClient:
-    """Return a client for a kubeconfig's text.
+    """Return a client for a kubeconfig that is passed as a string.
 
     Raises NotLookedAt if there is no kubeconfig, and UnknownOutcome if the kubeconfig cannot be used.
     """
