@@ -34,7 +34,9 @@ def fixed_by(document: Mapping[str, Any], problem: Problem) -> Iterator[tuple[st
     for what, path, value in _changes(document, problem):
         changed: Any = copy.deepcopy(dict(document))
         applied = _apply(changed, path, value)
-        if applied and (also := re.search(rf"{re.escape(what)} and remove ([a-z_]+)", problem.fix)):
+        if applied and (
+            also := re.search(rf"{re.escape(what)} and remove ([a-z_]+)", problem.fix.replace("`", ""))
+        ):
             applied = _apply(changed, _place(changed, path, also.group(1)), _REMOVE)
         if applied and changed != document:
             yield what, changed
@@ -45,7 +47,7 @@ def _changes(document: Mapping[str, Any], problem: Problem) -> Iterator[tuple[st
     if path is None:
         return
     here = _value(document, path)
-    fix = problem.fix
+    fix = problem.fix.replace("`", "")  # a reader ignores the marks around names
     if found := _MEANT.search(fix):
         meant, last = found.group(1), path[-1]
         group, _, name = meant.partition(".")
