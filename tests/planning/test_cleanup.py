@@ -122,7 +122,7 @@ def test_members_are_told_what_is_cleaned_up_and_how_to_keep_it(delete: bool, sa
     [guide], [team] = plan.guides, plan.teams
     text = guide_to_markdown(guide, team, None)
     assert said in text
-    assert "ended more than 48h ago" in text
+    assert "finished more than 48h ago" in text
     assert "`gpu-platform.dev/cleanup: never`" in text
     assert "cleaned up" not in guide_to_markdown(planned(None).guides[0], team, None)
 
