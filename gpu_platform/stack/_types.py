@@ -32,7 +32,7 @@ _MIG_PROFILE = re.compile(r"[1-9]g\.\d+gb(\+me(\.all)?|-me|\+gfx)?")
 _MIG_LAYOUT = re.compile(r"all-(balanced|[1-9]g\.\d+gb([+.-][a-z]+)*)")
 _VERSION = re.compile(r"v\d+\.\d+\.\d+")
 _YEAR = 8760 * 3600
-# The limit exceeds the CPUs of 200 pools with 1,000 nodes.
+# The limit exceeds the total number of CPUs in 200 pools with 1,000 nodes each.
 # Larger numbers are mistakes and would make sums meaningless.
 _MAX_CPUS = 100_000_000
 _MAX_MEMORY = 2**60
@@ -83,7 +83,7 @@ def wrong(allowed: str, fix: str = "") -> PydanticCustomError:
 
 
 def plain_or_mapping(value: object) -> str:
-    """Return the tag of a value: "mapping" for a mapping with several values, or "plain" for a single value."""
+    """Return the tag of a value: "mapping" for a mapping, or "plain" for any other value."""
     return "mapping" if isinstance(value, Mapping) else "plain"
 
 
@@ -245,7 +245,9 @@ def _memory(value: str) -> str:
 
 
 def separate_words(command: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a command if its first entry is only the program. Raises PydanticCustomError for a shell command."""
+    """Return a command if its first entry is a single word. Raises PydanticCustomError if the first entry also
+    contains arguments, as a shell command does.
+    """
     if command and len(words := command[0].split()) > 1:
         written = json.dumps([*words, *command[1:]])
         raise wrong(
@@ -319,7 +321,9 @@ def _member(value: str) -> str:
 
 
 def _meant_member(value: str) -> str:
-    """Return the fix for an invalid member: the right spelling of its kind, no spaces, or one member per entry."""
+    """Return the fix for an invalid member: how to correct its format, or how to write several members as separate
+    entries.
+    """
     entries = [one for part in value.split(",") if (one := part.strip())]
     if len(entries) > 1:
         return "write each as a separate entry: " + ", ".join(f"'{one}'" for one in entries)

@@ -87,8 +87,8 @@ class KubeletLimits(SpecModel):
 
 
 class Bootstrap(SpecModel):
-    """Commands, settings and kubelet limits for new nodes of a pool, in addition to the settings of the program.
-    They apply before a node joins the cluster.
+    """Commands, settings and kubelet limits for new nodes of a pool, in addition to the settings that the program
+    chooses. They apply before a node joins the cluster.
     """
 
     commands: Annotated[

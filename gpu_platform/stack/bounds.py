@@ -1,8 +1,8 @@
 """Limits for YAML files, checked on the parser's events before any value is constructed.
 
-With aliases of aliases, a few hundred bytes of YAML can expand to gigabytes, and some ten thousand levels of
-nesting crash the process. The limits are far above the needs of a platform: a stack file with 200 pools and 1,000
-teams has about 30,000 values.
+With nested aliases, a few hundred bytes of YAML can expand to gigabytes. Some ten thousand levels of nesting crash
+the process. The limits are far above the needs of a platform: a stack file with 200 pools and 1,000 teams has
+about 30,000 values.
 """
 
 from __future__ import annotations
@@ -96,9 +96,7 @@ def _events(text: str) -> Iterator[yaml.Event]:
 
 
 def _octal(event: yaml.ScalarEvent) -> Problem | None:
-    """Return a problem for a number such as `010`. This number is 8 in YAML 1.1, but looks like 10 to most
-    readers.
-    """
+    """Return a problem for a number such as `010`, which is 8 in YAML 1.1 but looks like 10 to most readers."""
     text = str(event.value)
     if not _OCTAL.fullmatch(text):
         return None

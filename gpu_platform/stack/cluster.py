@@ -126,14 +126,15 @@ class CreateEks(SpecModel):
     """
     logs_retention_days: Literal[7, 14, 30, 60, 90, 180, 365] = 90
     kms_key: AwsKey | None = None
-    """Existing key for the cluster's Secrets. The key policy must let IAM policies of the account grant the use of
-    the key. If unset, the program creates a key. The key cannot be changed later: `up` refuses a different key.
+    """Existing key for the cluster's Secrets. The key policy must allow IAM policies in the account to grant
+    access to the key. If unset, the program creates a key. The key cannot be changed later: `up` refuses a
+    different key.
     """
 
 
 class EksCluster(SpecModel):
-    """Amazon EKS cluster in the stack file. It is an existing cluster or, with `create`, a cluster that the
-    program creates.
+    """Amazon EKS cluster in the stack file: an existing cluster or, with `create`, a cluster that the program
+    creates.
     """
 
     provider: Literal["eks"]
@@ -175,7 +176,7 @@ class EksCluster(SpecModel):
     """Security groups of the nodes, in addition to the cluster security group. Can be set only if `create` is not
     set. A network interface can have at most five groups, including the cluster security group and the group for
     EFA. If the existing nodes have a different security group instead (terraform-aws-eks creates such a group),
-    name that group here. Otherwise pods on new nodes cannot reach pods on existing nodes, including DNS.
+    add that group to this list. Otherwise pods on new nodes cannot reach pods on existing nodes, including DNS.
     """
     logins: Annotated[tuple[Login, ...], Field(max_length=1000)] = ()
     """IAM roles and users of team members. They can log in without being admins. An existing cluster needs the
@@ -195,7 +196,7 @@ class EksCluster(SpecModel):
         dict[AwsTagKey, AwsTagValue], Field(max_length=40), SetsProperties(eks=("tags",), karpenter=("tags",))
     ] = {}
     """Company tags on every resource that the program creates, on instances and their disks, and on the EBS
-    volumes and FSx file systems of claims. Changing a tag rolls the nodes, because instances have the tags of
+    volumes and FSx file systems of claims. Changing a tag rolls the nodes, because instances receive the tags from
     their launch template.
     """
 
@@ -291,8 +292,8 @@ class CreateGke(SpecModel):
     can then use `egress: [cloud-apis]`. In an existing VPC, the owner of the VPC sets this up.
     """
     authenticator_groups: SecurityGroup | None = None
-    """Google group with the name gke-security-groups. The groups in it can be members of teams. If unset, members
-    that are groups cannot log in.
+    """Google group with the name gke-security-groups. Groups that are nested in this group can be members of
+    teams. If unset, members that are groups cannot log in.
     """
     system: GkeSystemNodes = GkeSystemNodes()
     kms_key: GoogleKey | None = None
@@ -304,9 +305,7 @@ class CreateGke(SpecModel):
 
 
 class GkeCluster(SpecModel):
-    """GKE cluster in the stack file. It is an existing cluster or, with `create`, a cluster that the program
-    creates.
-    """
+    """GKE cluster in the stack file: an existing cluster or, with `create`, a cluster that the program creates."""
 
     provider: Literal["gke"]
     name: Annotated[DnsLabel, SetsProperties(gke=("cluster",))]

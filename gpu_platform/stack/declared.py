@@ -43,11 +43,11 @@ class On:
 
 @dataclass(frozen=True, slots=True)
 class SetsProperties:
-    """The node pool properties that a field sets, by platform. Their names are the names in the platform's API.
+    """The node pool properties that a field sets, by platform, with their names in the platform's API.
 
-    catalog/facts/pool_changes.yaml contains the effect of a changed property on nodes (the pool is replaced, or
-    nodes are rolled or removed). If a platform has no properties in this annotation, a change to the field is
-    applied in place.
+    catalog/facts/pool_changes.yaml says how a change to a property affects nodes (the pool is replaced, or nodes
+    are rolled or removed). If a platform has no properties in this annotation, a change to the field is applied in
+    place.
     """
 
     eks: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """Docstrings of model fields, for the JSON Schema.
 
-With `use_attribute_docstrings`, pydantic would read the docstrings of each class when the class is imported. This
-takes a third of the import time of all models. This module reads them only when a schema is requested.
+With `use_attribute_docstrings`, pydantic would read the docstrings of each class when the class is imported. That
+would take a third of the import time of all models. This module reads them only when a schema is requested.
 """
 
 from __future__ import annotations

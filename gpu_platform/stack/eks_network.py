@@ -39,9 +39,9 @@ class EksNetwork(SpecModel):
         Field(min_length=1, max_length=20),
         SetsProperties(eks=("subnets",), karpenter=("subnets",)),
     ]
-    """Private subnet of the nodes for each zone, with a route to the internet or to endpoints of all AWS services.
-    Karpenter pools also need the IAM API. A VPC can have an endpoint for the IAM API only in the Region of IAM's
-    control plane (us-east-1 for commercial Regions).
+    """Private subnet of the nodes for each zone, with a route to the internet or to endpoints for all AWS
+    services. Karpenter pools also need the IAM API. A VPC can have an endpoint for the IAM API only in the Region
+    of IAM's control plane (us-east-1 for commercial Regions).
     """
     control_plane_subnets: Annotated[tuple[SubnetId, ...], Field(max_length=16)] = ()
     """Subnets in at least two zones for the network interfaces of the control plane. A /28 is enough for each
@@ -49,7 +49,7 @@ class EksNetwork(SpecModel):
     """
     pod_subnets: Annotated[dict[Zone, SubnetId], Field(max_length=20)] = {}
     """Subnet of the pods for every zone of `subnets`, usually in a secondary range of the VPC. A node needs a free
-    /28 block of consecutive addresses for each 16 pods. If unset, pods receive addresses from the node subnets.
+    /28 block of consecutive addresses for every 16 pods. If unset, pods receive addresses from the node subnets.
     """
 
 

@@ -50,7 +50,7 @@ class SystemNodes(SpecModel):
     """
     release: str | None = Field(default=None, pattern=r"^1\.\d+\.\d+-\d{8}$", examples=["1.36.2-20260818"])
     """Release of the AL2023 image. Changing it rolls the nodes. If `release` is unset, nodes have the newest
-    release when they are created. The same applies after each roll that does not change `release`.
+    release when they are created. A rolling update for another reason also moves them to the newest release.
     """
 
     @model_validator(mode="after")

@@ -183,8 +183,8 @@ def _problems_of_team(spec: TeamStack, stack: str, source: str, folder: Path) ->
 
 
 def _problems_of_plan(document: Mapping[str, Any]) -> list[Problem]:
-    """Return the planning problems. If every problem has a suggested value, also return the problems that remain
-    after these values are inserted.
+    """Return the planning problems of a platform object. If every problem has a suggested value, also return the
+    problems that remain after these values are inserted.
     """
     found: list[Problem] = []
     while True:

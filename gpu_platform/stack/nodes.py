@@ -46,11 +46,11 @@ class Image(SpecModel):
     )
     """Release of the node image. Changing it rolls the nodes. This is the way to patch nodes. On EKS, it is a
     release of the family's image, such as 1.36.2-20260818 (AL2023) or 1.64.0-2f4c3a1b (Bottlerocket). With
-    Karpenter, v20260818 and v1.64.0 are also accepted. If `release` is unset, a managed node group has the
-    newest release when it is created. The same applies after each roll that does not change `release`. With
+    Karpenter, v20260818 and v1.64.0 are also accepted. If `release` is unset, a managed node group has the newest
+    release when it is created. A rolling update for another reason also moves it to the newest release. With
     Karpenter, the default is the release in the catalogue. On GKE, it is the version of the nodes, such as
-    1.35.1-gke.1396000, which they keep until it is out of support. If unset on GKE, new nodes have the
-    cluster's version, and GKE upgrades them afterwards.
+    1.35.1-gke.1396000, which they keep until it is out of support. If unset on GKE, new nodes have the cluster's
+    version, and GKE upgrades them afterwards.
     """
     fast_pull: Annotated[
         bool,
@@ -60,7 +60,7 @@ class Image(SpecModel):
         ),
     ] = False
     """Start pods with large container images sooner. On EKS, layers are fetched and unpacked in parallel (SOCI).
-    This needs CPU and memory of the node, and a disk with at least 600 MiB/s. The program sets the throughput
+    This uses CPU and memory on the node, and needs a disk with at least 600 MiB/s. The program sets the throughput
     of gp3 volumes that store images to 750 MiB/s. On GKE, image streaming starts a pod while its image is still
     being fetched, but only if the image is in Artifact Registry. Disabled by default, because AWS calls the
     feature experimental, and on GKE it needs an additional API and role.
@@ -212,7 +212,7 @@ class Karpenter(SpecModel):
     )
     """Age at which a node is replaced. The default depends on the pool's `workload`."""
     limits: Annotated[dict[Literal["cpu", "memory"], Quantity], Field(min_length=1)] | None = None
-    """Maximum total CPU and memory of the pool's nodes. They must be enough for `count.max` nodes of
-    `machine_type`, and at most what `count.max` nodes of the largest alternative have. The limits on nodes and
-    GPUs are computed from `count`.
+    """Maximum total CPU and memory of the pool's nodes. The limits must be enough for `count.max` nodes of
+    `machine_type`, and must not exceed the resources of `count.max` nodes of the largest alternative. The limits
+    on nodes and GPUs are computed from `count`.
     """

@@ -72,8 +72,8 @@ BurnInMeasure = Literal["host-device", "device-device", "all-reduce", "all-reduc
 
 
 class BurnIn(SpecModel):
-    """Active checks of idle GPU nodes. `gpu-platform burn-in` runs them as Jobs. They measure bandwidths, compare
-    the products of matrices, and test NCCL within a node and between nodes.
+    """Active checks of idle GPU nodes. `gpu-platform burn-in` runs them as Jobs. The checks measure bandwidths,
+    compare the products of matrices, and test NCCL within a node and between nodes.
 
     The teams' pods take precedence, so busy nodes are not checked, and the Jobs have the lowest priority.
     """
@@ -114,8 +114,8 @@ class Validation(SpecModel):
     """
     node_readiness: bool = False
     """With `gate_nodes`, let Kubernetes' Node Readiness Controller remove the taint of new nodes, instead of the
-    node agent. The controller must be installed in the cluster. It acts on the condition that the agent sets,
-    and the taint is readiness.k8s.io/gpu-platform-validated.
+    node agent. The controller must be installed in the cluster. It acts on the condition that the agent sets. The
+    taint is then readiness.k8s.io/gpu-platform-validated.
     """
     metrics: bool = False
     """Also serve GPU metrics from the node agent, on port 9401 of its pods, for nodes without DCGM. On nodes
@@ -132,10 +132,10 @@ class Validation(SpecModel):
     failing checks, but at least one node. The limit does not apply to new nodes that have never passed.
     """
     on_failure: Literal["report", "cordon", "replace"] = "report"
-    """What the node agent does with a node that has failed a check for `failing_for`. It only affects nodes that
-    are tainted because of `gate_nodes: always`. `cordon` cordons the node until it passes. With `replace`,
-    nodes of Karpenter pools are replaced, and nodes of other pools are cordoned. A node that somebody else has
-    cordoned is not changed.
+    """What the node agent does with a node that has failed a check for `failing_for`. This field only affects
+    nodes that are tainted because of `gate_nodes: always`. `cordon` cordons the node until it passes. With
+    `replace`, nodes of Karpenter pools are replaced, and nodes of other pools are cordoned. A node that somebody
+    else has cordoned is not changed.
     """
     failing_for: Annotated[Duration, at_least("1s"), at_most("168h")] = "30m"
     """How long a node must have failed a check before `on_failure` applies."""

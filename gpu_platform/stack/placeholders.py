@@ -41,7 +41,7 @@ _TEAM: Mapping[str, Any] = {
 _ENTRIES: Mapping[str, Mapping[str, Any]] = {"pools": _POOL, "teams": _TEAM}
 _TOP: Mapping[str, Any] = {"kind": "environment", "cluster": {"provider": "sandbox"}}
 # Pool fields that the team checks depend on.
-# `_PARTS` below contains the other parts of the file.
+# `_PARTS` below contains the top-level fields that they depend on.
 _POOL_FIELDS = {"name", "machine_type", "count", "sharing", "nodes", "per_node"}
 _PARTS = {"sharing", "device_classes", "storage", "overcommit", "queueing", "cluster", "operator", "addons"}
 # For each place that defines a name, the places that refer to the name.
@@ -57,7 +57,7 @@ _ONE_OF = re.compile(
     r"(teams\[\d+\]|team)\.((egress|ingress)\[\d+\]\.(cidr|fqdn|namespace)|identity\.\w+)"
     r"|pools\[\d+\]\.capacity\.(blocks|reservation)"
 )
-_ROUNDS = 12  # each round replaces at least one more part, and no value is nested deeper than this
+_ROUNDS = 12  # each round replaces at least one more value, and no value is nested deeper than this
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class CompletedStack:
 
 
 def with_placeholders(platform: object, wrong: Sequence[Problem]) -> CompletedStack | None:
-    """Return the platform object with invalid parts replaced, or None if it is still not valid."""
+    """Return the platform object with its invalid values replaced, or None if it is still not valid."""
     if not isinstance(platform, Mapping):
         return None
     given = cast("Mapping[str, Any]", platform)
@@ -132,7 +132,9 @@ def with_placeholders(platform: object, wrong: Sequence[Problem]) -> CompletedSt
 
 
 def with_suggestions(document: Mapping[str, Any], wrong: Iterable[Problem]) -> dict[str, Any] | None:
-    """Return a document with the suggestion of each problem, or None if a suggestion is missing or uncertain."""
+    """Return a document in which each problem's suggestion is applied. Return None if a suggestion is missing or
+    uncertain.
+    """
     corrected = cast("dict[str, Any]", deepcopy(document))
     for problem in wrong:
         value, path = suggestion(problem.fix), split(problem.path, corrected)
@@ -184,7 +186,7 @@ def _decides_for_teams(path: Path) -> bool:
 
 
 def _correct(document: dict[str, Any], problem: Problem, replaced: set[Path], renamed: dict[str, str]) -> None:
-    """Correct a value with the problem's suggestion, or else replace the value by a placeholder."""
+    """Replace a value with the problem's suggestion, or else with a placeholder."""
     path, suggested = split(problem.path, document), suggestion(problem.fix)
     if not _exists(document, path):
         _replace(document, path, replaced)
@@ -228,7 +230,7 @@ def _meant_value(fix: str, key: str | int, value: object) -> object:
 
 
 def _replace(document: dict[str, Any], path: Path, replaced: set[Path]) -> None:
-    """Put a placeholder at a path or at a path above it, or remove the value."""
+    """Insert a placeholder at a path or at a path above it, or remove the value."""
     while path:
         placeholder = _placeholder(path)
         if placeholder is not None and _exists(document, path[:-1]):

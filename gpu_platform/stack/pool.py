@@ -97,7 +97,7 @@ class OnDemand(SpecModel):
     alternatives: _Alternatives = None
     """Alternative machine types for nodes on EKS, in case EC2 has no capacity for `machine_type`. They must have
     the same GPU model, number of GPUs and architecture. A managed node group tries them in this order. Pods can
-    request the resources of the smallest type.
+    request at most the resources of the smallest type.
     """
 
 
@@ -107,8 +107,8 @@ class Spot(SpecModel):
     type: Annotated[Literal["spot"], _BOUGHT, _CAPACITY_TYPE]
     alternatives: _Alternatives = None
     """Other machine types for nodes on EKS in addition to `machine_type`. They must have the same GPU model,
-    number of GPUs and architecture. With more types, fewer nodes are reclaimed. Pods can request the resources
-    of the smallest type.
+    number of GPUs and architecture. With more types, fewer nodes are reclaimed. Pods can request at most the
+    resources of the smallest type.
     """
 
 
@@ -253,7 +253,9 @@ class ExistingNodes(SpecModel):
     single list of taints that all its owners share.
     """
     selector: Annotated[dict[LabelKey, LabelValue], Field(min_length=1)] | None = None
-    """Labels that select the nodes. The program does not change these nodes. Validation reports missing labels."""
+    """Labels that select the nodes. The program does not change these nodes. Validation reports labels that the
+    nodes lack.
+    """
 
     @model_validator(mode="after")
     def _one_of(self) -> ExistingNodes:

@@ -94,8 +94,8 @@ def _follows_from_items(details: ErrorDetails) -> bool:
 
 
 def _of_other_branches(errors: Sequence[ErrorDetails]) -> Set[int]:
-    """Return the indexes of errors about a branch of a union that the value does not belong to. The branches are
-    literals or a mapping.
+    """Return the indexes of errors from a union branch of the wrong type: that a mapping is not a literal, or that
+    a string is not a mapping.
     """
     words = {one["loc"][:-1] for one in errors if one["type"] == "literal_error"}
     mappings = {
@@ -200,7 +200,9 @@ def _unsupported(parts: Sequence[str | int], data: object, root: Schema) -> Prob
 
 
 def _similar_keys(key: str) -> tuple[str, ...]:
-    """Return a key with hyphens instead of other special characters, in its original case and in lower case."""
+    """Return two spellings of a key, in its original case and in lower case. In both, hyphens replace all special
+    characters.
+    """
     plain = re.sub(r"[^A-Za-z0-9]+", "-", key).strip("-")
     return plain, plain.casefold()
 
@@ -674,7 +676,7 @@ def _locate(details: ErrorDetails, data: object, root: Schema) -> tuple[list[str
 
 
 def _nullable(schema: Schema, root: Schema, value: object) -> Schema:
-    """Return the part of a schema that is not null, without choosing a branch of a tagged union."""
+    """Return a schema without the null branch of its union, without choosing a branch of a tagged union."""
     schema = _resolve(schema, root)
     branches = _meant(schema, value, root)
     if "discriminator" not in schema and len(branches) == 1 and branches[0] is not schema:

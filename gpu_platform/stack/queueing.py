@@ -31,8 +31,8 @@ class Queueing(SpecModel):
     `default`.
     """
     fair_sharing: bool = True
-    """Whether borrowed quota is divided in proportion to the weights of the teams. With `false`, the first team
-    that requests it receives it.
+    """Whether borrowed quota is divided in proportion to the weights of the teams. With `false`, it goes to the
+    first team that requests it.
     """
     reserve: GpuUnits = GpuUnits()
     """Quota that is reserved for teams with a separate stack. Teams can borrow the capacity that remains after all

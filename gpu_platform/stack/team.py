@@ -72,15 +72,15 @@ UnitsByPool = Annotated[dict[DnsLabel, Units], Field(min_length=1, max_length=20
 DeclaredUnits = Annotated[
     Annotated[Units, Tag("plain")] | Annotated[UnitsByPool, Tag("mapping")], Discriminator(plain_or_mapping)
 ]
-"""Number of units of a resource, on any pools that offer it. With `queueing`, the value may be a mapping by pool:
-`{train: 32}`.
+"""Amount of a GPU resource, on any of the pools that offer it. With `queueing`, the value may be a mapping by
+pool: `{train: 32}`.
 """
 
 
 class GpuUnits(SpecModel):
-    """Numbers of GPUs, shares, instances or devices. The number is 0 for a GPU resource without an entry.
+    """Amounts of GPUs, shares, instances or devices. The amount is 0 for a GPU resource without an entry.
 
-    With `queueing`, each number may be a mapping by pool, such as `gpus: {train: 32}`.
+    With `queueing`, each amount may be a mapping by pool, such as `gpus: {train: 32}`.
     """
 
     gpus: DeclaredUnits = 0
@@ -159,7 +159,7 @@ class Workload(SpecModel):
     cpu: Cpu = "1"
     memory: Memory = "4Gi"
     image: str | None = None
-    """Container image, pinned by tag or digest. The default is the pause image. Its pods occupy the GPU but
+    """Container image, pinned by tag or digest. The default is the pause image: the pods then occupy the GPU but
     compute nothing.
     """
     command: OptionalCommand = ()

@@ -217,8 +217,8 @@ class KafkaLag(SpecModel):
 
 
 class Autoscaling(SpecModel):
-    """KEDA sets the number of replicas by a Prometheus metric or by the lag of a Kafka topic. If both are set, the
-    larger number applies.
+    """Autoscaling with KEDA, which sets the number of replicas from a Prometheus metric or from the lag of a Kafka
+    topic. If both are set, the larger number applies.
     """
 
     max_replicas: int = Field(ge=2, le=1000)
@@ -236,8 +236,8 @@ class Autoscaling(SpecModel):
     )
     """Address of Prometheus. The default is the Prometheus of `addons.prometheus`."""
     cool_down: Duration = "5m"
-    """How long the load must be low enough for fewer replicas before a replica is removed, at most 1 h. At most
-    one replica is removed per minute.
+    """How long the load must stay low before a replica is removed, at most 1 h. At most one replica is removed per
+    minute.
     """
 
     @model_validator(mode="after")
@@ -307,8 +307,8 @@ class InferenceService(RequestedResources, ContainerSettings):
 
 
 class Notebook(RequestedResources, ContainerSettings):
-    """A notebook that members start and that stops when it is idle. It is a suspended CronJob with the name of the
-    entry.
+    """A notebook that members start, and that stops when it is idle. In the cluster, it is a suspended CronJob
+    with the name of the entry.
 
     `kubectl create job ana --from=cronjob/<name>` starts a notebook.
     """
