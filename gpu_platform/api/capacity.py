@@ -1,5 +1,5 @@
-"""Capacity of nodes: resources available to pods, resource units per GPU, NUMA nodes, and a proof of whether pods
-fit on nodes.
+"""Capacity of nodes: resources available to pods, extended resources of each GPU, NUMA nodes, and a proof of
+whether pods fit on nodes.
 """
 
 from gpu_platform.planning.capacity.nodes import NodeCapacity, PodGroup

@@ -33,7 +33,7 @@ def collect_seldom() -> None:
 
 @contextmanager
 def restored() -> Generator[None]:
-    """Enable garbage collection again after the body if it was enabled before. The body may disable collection."""
+    """Run a body that may disable garbage collection. Afterwards, enable it again if it was enabled before."""
     enabled = gc.isenabled()
     try:
         yield

@@ -36,8 +36,8 @@ _state = _State()
 
 
 def install() -> None:
-    """Install handlers for the signals that are not ignored (a background job ignores SIGINT). Outside the main
-    thread, the function does nothing.
+    """Install handlers for SIGINT, SIGTERM and SIGHUP, except for signals that the process ignores (a background
+    job ignores SIGINT). Outside the main thread, the function does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         return
@@ -49,7 +49,9 @@ def install() -> None:
 
 @contextmanager
 def handled(*, restore: bool = False) -> Generator[None]:
-    """Handle the signals while the body runs. With `restore`, the previous handlers are restored afterwards."""
+    """Handle SIGINT, SIGTERM and SIGHUP while the body runs. With `restore`, the previous handlers are restored
+    afterwards.
+    """
     before = {number: signal.getsignal(number) for number in _SIGNALS}
     hook = sys.unraisablehook
     install()
@@ -75,7 +77,7 @@ def explanation() -> str:
 
 
 def begin() -> None:
-    """Raise KeyboardInterrupt for signals from now on, because the command may have changed something."""
+    """Make signals raise KeyboardInterrupt from now on, because the command may have changed something."""
     _state.begun = True
 
 
@@ -107,7 +109,7 @@ def limited(seconds: float | None) -> Generator[None]:
 def stoppable() -> Generator[Callable[[], None]]:
     """Pass the body a function that another thread can call to raise KeyboardInterrupt in the body.
 
-    The function only works in the main thread.
+    The body must run in the main thread.
     """
     before = signal.signal(signal.SIGUSR1, _handle)
     try:
@@ -170,7 +172,7 @@ def _handle(number: int, _frame: FrameType | None) -> None:
 
 
 def _raise_again(unraisable: sys.UnraisableHookArgs) -> None:
-    """Send the signal again if Python dropped the KeyboardInterrupt. Python does this in finalizers and C
+    """Send the signal again if Python dropped the KeyboardInterrupt. Python drops exceptions in finalizers and C
     callbacks.
     """
     if isinstance(unraisable.exc_value, KeyboardInterrupt):

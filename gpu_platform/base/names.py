@@ -55,15 +55,17 @@ ROLLED_VARIABLE: Final = "GPU_PLATFORM_ROLLED"  # JSON with the MIG config of al
 RESIZED_VARIABLE: Final = "GPU_PLATFORM_RESIZED"  # JSON with the pools to which this `up` applies `count`
 HELD_VARIABLE: Final = "GPU_PLATFORM_HELD"  # JSON with the stopPolicy of held queues, by team and kind of queue
 SYSTEM_NODES: Final = "cluster.create.system"  # name of the system nodes in RESIZED_VARIABLE
-MIG_FIELD_MANAGER: Final = "gpu-platform-mig"  # owns the MIG label of live nodes; suffix: `-<stack>`
+MIG_FIELD_MANAGER: Final = (
+    "gpu-platform-mig"  # field manager of the MIG label on live nodes, with the suffix `-<stack>`
+)
 TAINTS_ANNOTATION: Final = (
     "gpu-platform.dev/taints"  # declared taints of a created node; other taints are not changed
 )
 
 GRANTED_ANNOTATION: Final = "gpu-platform.dev/granted"  # quota of a team, on a ResourceQuota that allows borrowing
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
-# Pod annotations for Kueue. The nodes of a workload must be close to each other, should be close, or may be any
-# nodes.
+# Pod annotations for Kueue.
+# They say whether a workload's nodes must be close to each other, should be, or need not be.
 TOPOLOGY_ANNOTATIONS: Final = {
     "required": "kueue.x-k8s.io/podset-required-topology",
     "preferred": "kueue.x-k8s.io/podset-preferred-topology",
@@ -156,8 +158,8 @@ MIG_STRATEGY_LABEL: Final = "nvidia.com/mig.strategy"
 
 GPU_CLIQUE_LABEL: Final = "nvidia.com/gpu.clique"  # NVLink domain of a node
 EFA_RESOURCE: Final = "vpc.amazonaws.com/efa"  # resource of the EFA device plugin
-EFA_DRIVER_LABEL: Final = "gpu-platform.dev/efa-driver"  # on nodes whose EFA interfaces are claimed by pods
-OPERATOR_CHART: Final = "gpu-operator"  # its versions are operator releases, not charts of the catalogue
+EFA_DRIVER_LABEL: Final = "gpu-platform.dev/efa-driver"  # label of nodes on which pods claim EFA interfaces
+OPERATOR_CHART: Final = "gpu-operator"  # its versions are in the operator releases, not in the catalogue's charts
 DRA_DRIVER_CHART: Final = "dra-driver-nvidia-gpu"  # also the name of its namespace
 DRA_DRIVER: Final = "gpu.nvidia.com"
 GPU_CLUSTER: Final = "gpu-cluster"  # name of the only GPUCluster object; the CRD allows no other name
@@ -179,8 +181,8 @@ GKE_SHARED_CLIENTS_LABEL: Final = "cloud.google.com/gke-max-shared-clients-per-g
 
 
 def is_platform_namespace(namespace: str) -> bool:
-    """Return whether a namespace belongs to Kubernetes or to the program. The catalogue lists the namespaces of
-    Helm charts.
+    """Return whether a namespace belongs to Kubernetes or to the program. Other namespaces of Helm charts are in
+    the catalogue.
     """
     own = (OPERATOR_NAMESPACE, DRA_DRIVER_CHART, SANDBOX_NAMESPACE)
     return namespace.startswith(("kube-", "gpu-platform-")) or namespace in own

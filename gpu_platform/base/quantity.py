@@ -32,8 +32,8 @@ def parse_quantity(value: str | int | float) -> Decimal:
 
 
 def amount_of(resource: str, quantity: str | int | float) -> int:
-    """Return a quantity as a whole number, rounded up. CPU is in millicores, memory in bytes, and any other
-    resource in units.
+    """Return a quantity as a whole number, rounded up. CPU is in millicores, memory is in bytes, and other
+    resources are counted.
 
     Raises ValueError if `quantity` is not a Kubernetes quantity.
     """

@@ -4,9 +4,9 @@
 that a stack adds. All files share one namespace: `variables.NAME` is a variable or a value of any file, or a
 variable of the rule's policy. A policy contains only the variables and values that its rules use.
 
-A string, number or bool is inserted where it is used, so that the API server compiles a pattern only once. A list
-or map becomes a variable of the policy. In the condition of a policy, variables are expanded, because Kubernetes
-evaluates conditions without variables.
+A value that is a string, number or bool is inserted into the expressions that use it, so that the API server
+compiles a pattern only once. A list or map becomes a variable of the policy. In the condition of a policy,
+variables are expanded, because Kubernetes evaluates conditions without variables.
 """
 
 from __future__ import annotations
@@ -90,12 +90,13 @@ class DeclaredValue(Fact):
 
 
 class DeclaredRule(Fact):
-    """A rule: CEL that must be true for each of its subjects, and a message with the mistake and the fix.
+    """A rule: a CEL expression that must be true for each of its subjects, and a message with the mistake and the
+    fix.
 
-    The message refers to values as `{name}`. `{name:or}` inserts a list with `or` before its last element.
-    `when` and `unless` name a value. The rule is omitted if the value of `when` is empty, or if the value of
+    The message refers to values as `{name}`. `{name:or}` inserts a list with `or` before its last element. `when`
+    and `unless` each name a value. The rule is omitted if the value of `when` is empty, or if the value of
     `unless` is not empty. `repeat` names a list of maps. The rule is then generated once for each map. Its CEL
-    refers to the map as `entry`, and its message may refer to the fields of the map.
+    expression refers to the map as `entry`, and its message may refer to the fields of the map.
     """
 
     id: str
@@ -126,7 +127,7 @@ class RuleFile(Fact):
 class AdmissionRule:
     """A rule of a policy: a CEL expression that must be true, and a message with the mistake and the fix.
 
-    `message_expression` is the message as CEL, if the message names a part of the object.
+    `message_expression` is the message as a CEL expression, if the message names a field of the object.
     """
 
     id: str
@@ -269,7 +270,9 @@ class _Written:
         )
 
     def written(self, cel: str) -> str:
-        """Return CEL with its strings and numbers inserted, and record the variables that it uses."""
+        """Return a CEL expression in which strings and numbers of the stack are inserted. Record the variables and
+        values that the expression uses.
+        """
         return _NAMED.sub(lambda name: self._reference(name[1]), cel.rstrip())
 
     def _reference(self, name: str) -> str:
@@ -284,7 +287,7 @@ class _Written:
         return f"variables.{name}"
 
     def inlined(self, cel: str) -> str:
-        """Return CEL with all variables and values expanded."""
+        """Return a CEL expression in which all variables and values are expanded."""
         return _NAMED.sub(lambda name: self._inlined(name[1]), cel.rstrip())
 
     def _inlined(self, name: str) -> str:

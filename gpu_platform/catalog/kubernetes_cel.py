@@ -167,7 +167,9 @@ def _declared(rows: Iterable[tuple[str, ...]], *, is_member: bool) -> Iterator[c
 
 
 def _messages(more: Iterable[descriptor_pb2.FileDescriptorProto]) -> descriptor_pool.DescriptorPool:
-    """Return Kubernetes' types. Types that are only passed to functions have no fields."""
+    """Return the pool of message types for expressions: Kubernetes' types and the types in `more`. Types that are
+    only passed to functions have no fields.
+    """
     pool = descriptor_pool.DescriptorPool()
     # pyrefly: ignore[partially-unknown-type] - incomplete in protobuf's stubs
     pool.AddSerializedFile(struct_pb2.DESCRIPTOR.serialized_pb)

@@ -408,7 +408,7 @@ class EksRegistry(Fact):
 
 
 class CrdField(Fact):
-    """A field of a custom resource that the program or Kueue writes.
+    """A field that the program or Kueue writes in a custom resource.
 
     An API server refuses or drops a field that the CRD does not have.
     """
@@ -565,7 +565,7 @@ class PriceList(Fact):
 
 
 class PartPrices(Fact):
-    """Prices of the parts of a machine in USD/h."""
+    """Prices of a machine's components, in USD/h."""
 
     vcpu: float = Field(gt=0, le=100, description="each vCPU")
     memory_gib: float = Field(
@@ -577,7 +577,7 @@ class PartPrices(Fact):
 
 
 class PartPriceList(Fact):
-    """On-demand list prices of machine types that cost the sum of their parts, from one source.
+    """On-demand list prices of machine types that are priced by component, from one source.
 
     A price does not mean that the region offers the machine type.
     """
@@ -592,9 +592,7 @@ class PartPriceList(Fact):
 
 
 class Offering(Fact):
-    """Regions that offer machine types, in addition to the regions with a list price. The zones are included if
-    they are known.
-    """
+    """Regions that offer machine types, in addition to the regions with a list price. Known zones are included."""
 
     name: str
     vendor: CloudVendor
@@ -715,7 +713,7 @@ class XidText(Fact):
 
 
 class KubernetesPlatform(Fact):
-    """A platform that provides Kubernetes versions, and what happens to a cluster after standard support."""
+    """A platform that provides Kubernetes versions, and what happens to a cluster when standard support ends."""
 
     name: Literal["kubernetes", "sandbox", "eks", "gke"]
     title: str

@@ -38,7 +38,7 @@ def find_price(
 ) -> ListPrice | None:
     """Return the list price of a machine in a region, or None if the price is not known.
 
-    The price is either a price of the whole machine, or the sum of the prices of its parts in `parts`.
+    The price is either a price of the whole machine, or the sum of the component prices in `parts`.
     """
     for one in lists:
         usd = one.usd_per_hour.get(machine.name, {}).get(region) if one.vendor == machine.vendor else None

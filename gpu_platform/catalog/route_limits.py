@@ -47,7 +47,7 @@ ANNOTATIONS: Final = (
     "tailscale.com/",
     "traefik.",
 )
-"""Prefixes of annotations that controllers of routes, load balancers and DNS names read."""
+"""Prefixes of annotations for controllers of routes, load balancers and DNS names."""
 HARMLESS_ANNOTATIONS: Final = (
     "alb.ingress.kubernetes.io/backend-protocol",
     "alb.ingress.kubernetes.io/backend-protocol-version",

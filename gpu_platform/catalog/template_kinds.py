@@ -47,7 +47,7 @@ class TemplatePlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateKind:
-    """A kind of object with pod templates. `queued` means that Kueue reads its templates."""
+    """A kind of object with pod templates. `queued` means that Kueue reads these templates."""
 
     kind: str
     group: str

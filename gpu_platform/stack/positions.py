@@ -83,7 +83,7 @@ def _position(node: yaml.Node) -> Position:
 
 
 def _first(node: yaml.Node | None, path: str) -> tuple[yaml.Node, yaml.Node, str] | None:
-    """Return the node that marks the first key or item of a path, the node of its value, and the remaining path."""
+    """Return the node that marks the first key or item of a path, the node of its value, and the remainder."""
     if item := re.match(r"\[(?:(\d+)|\"([^\"]*)\")\]\.?", path):
         entry = _entry(node, item[1] or item[2])
         return (*entry, path[item.end() :]) if entry else None
