@@ -27,7 +27,7 @@ _POLL_SECONDS: Final = 1.0
 _SCHEDULED_SECONDS: Final = 60.0
 """If a pod has no node after this time, its check is abandoned, because the node is no longer idle."""
 _SLACK_SECONDS: Final = 30.0  # time that pods may take to terminate after the Job's deadline
-_MOST_CHARACTERS: Final = 300  # maximum length of an error
+_MOST_CHARACTERS: Final = 300  # maximum length of an error, in characters
 
 
 @dataclass(slots=True)
@@ -42,7 +42,9 @@ class _Running:
 
 @dataclass(slots=True)
 class NodeRecord:
-    """Results of a node, `alone` and `together` with other nodes, in the format of `validators.burn_in`."""
+    """Results of the checks on a node, `alone` and `together` with other nodes, in the format of
+    `validators.burn_in`.
+    """
 
     node: NodeState
     pool: BurnInPoolPlan
@@ -118,8 +120,8 @@ def _states(
 
 
 def _pairs(idle: Sequence[NodeRecord]) -> Iterator[tuple[PodPlan, tuple[NodeRecord, ...]]]:
-    """Yield the pods and nodes of the Jobs that measure the network between nodes. Record each node without a
-    partner.
+    """Yield the pod plan and the nodes for each Job that measures the network between nodes. Record that a node
+    without a partner was not measured.
     """
     for pool in {record.pool.pool: record.pool for record in idle}.values():
         if pool.together is None:
@@ -226,7 +228,7 @@ class _Runner:
 
 
 def result_of(pods: Sequence[Mapping[str, Any]], failed: Mapping[str, Any] | None) -> Result:
-    """Return the result or error that a pod of a Job wrote as its last message."""
+    """Return the result or error that a pod of a Job wrote as its termination message."""
     ends = [
         mapping_at(status, "state", "terminated")
         for pod in pods

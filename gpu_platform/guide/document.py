@@ -257,7 +257,8 @@ def _ask_for(resource: str, most: int) -> str:
 
 
 def _free_text(pool: GuidePool, units: Mapping[str, int] | None) -> str:
-    """Return a pool's free resources as text. `units` is None if no node is ready.
+    """Return a pool's free resources as text. `units` contains the free amount of each resource, or is None if no
+    node is ready.
 
     An empty mapping means that the ready nodes have no resources to count.
     """

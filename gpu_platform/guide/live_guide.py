@@ -64,10 +64,10 @@ class Incomplete:
 class LiveGuide:
     """State of a cluster for one team.
 
-    `used` contains the used units by ResourceQuota key, and `borrowed` contains how many of them are borrowed.
-    `free` contains the units that no pod uses on nodes that take pods, by pool and resource. `held` is the
-    stopPolicy of the queue if somebody holds the queue, or else empty. `incomplete` are workloads that lack pods
-    because of the quota. `refused` states that waiting pods use up the ResourceQuota, or is empty.
+    `used` and `borrowed` contain the amounts that the team uses and borrows, by ResourceQuota key. `free` contains
+    the amounts that no pod uses, by pool and resource, on nodes where pods can start. `held` is the stopPolicy of
+    the queue if somebody holds the queue, or else empty. `incomplete` contains workloads that lack pods because of
+    the quota. `refused` says that waiting pods use up the ResourceQuota, or is empty.
     """
 
     used: Mapping[str, str]
@@ -116,7 +116,7 @@ def _quota(client: KubernetesClient, namespace: str) -> Mapping[str, Any]:
 
 
 def _gated(pods: Iterable[Mapping[str, Any]]) -> tuple[Mapping[str, int], Sequence[str]]:
-    """Return the GPU units of pods that wait for the queue, by key of the ResourceQuota, and the pods' owners."""
+    """Return the GPU requests of pods that wait for the queue, by ResourceQuota key, and these pods' owners."""
     units: dict[str, int] = {}
     owners: dict[str, None] = {}
     for pod in pods:
@@ -158,7 +158,9 @@ def _ending(pods: Iterable[Mapping[str, Any]], now: datetime) -> tuple[Mapping[s
 
 
 def _owner(pod: Mapping[str, Any]) -> str:
-    """Return the kind and name of the object that creates a pod, which is the Deployment for its ReplicaSet."""
+    """Return the kind and name of the object that creates a pod. For a Deployment's pod, this is the Deployment,
+    not its ReplicaSet.
+    """
     owner = next(iter(items_at(pod, "metadata", "ownerReferences")), {"kind": "Pod", **pod["metadata"]})
     revision = mapping_at(pod, "metadata", "labels").get("pod-template-hash")
     if owner["kind"] == "ReplicaSet" and revision is not None:
@@ -171,7 +173,8 @@ def _texts(amounts: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _of_queue(queue: Mapping[str, Any], kind: str) -> Mapping[str, str]:
-    """Return the usage that Kueue reports for the team's queue, summed over all pools.
+    """Return the usage that Kueue reports for the team's queue, summed over all pools. `kind` is `total` or
+    `borrowed`.
 
     As in the quota, CPU and memory are counted only on nodes without GPUs.
     """

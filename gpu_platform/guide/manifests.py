@@ -54,7 +54,7 @@ def manifests(
 
 
 def _pod(example: ExamplePlan, *command: str, code: bool = True, checkpoints: MountPlan | None = None) -> PodPlan:
-    """Return the pods of an example, with its program and a home directory."""
+    """Return the pod plan for an example, with its program and a home directory."""
     mounts = [MountPlan(name="code", path=_CODE, config_map=example.kind, read_only=True)] if code else []
     mounts += [] if checkpoints is None else [checkpoints]
     return PodPlan(

@@ -32,10 +32,10 @@ def takes_pods(node: Mapping[str, Any]) -> bool:
 def why_no_node_takes_pods(
     workload: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]], pools: Iterable[str]
 ) -> str:
-    """Return why Kueue finds no node at all for a workload that fits the quota, or "" if the reason is not known.
+    """Return why Kueue finds no node for a workload that fits the quota, or "" if the reason is not known.
 
-    Kueue chooses a pool by its quota, and does not try the next pool when the chosen one has no node that takes
-    pods. Source: kubernetes-sigs/kueue#10824; read 2026-11-30.
+    Kueue chooses a pool by its quota. If no node of that pool takes pods, Kueue does not try the next pool.
+    Source: kubernetes-sigs/kueue#10824; read 2026-11-30.
     """
     open_pools = {_labels(node).get(names.POOL_LABEL, "") for node in nodes if takes_pods(node)}
     named = {
@@ -56,10 +56,10 @@ def why_no_node_takes_pods(
 
 def why_no_node_fits(workload: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]], pools: Iterable[str]) -> str:
     """Return why no node can run a pod of a Kueue Workload. Return an empty string if a node can run the pod, or
-    may still be added for it.
+    if a suitable node may still be added.
 
-    `nodes` are the nodes of all pools. `pools` are the names of the pools that the queue has flavors for. A
-    pool without nodes may scale up, and nothing is known about its future nodes.
+    `nodes` are the nodes of all pools. `pools` are the names of the pools for which the queue has flavors. A pool
+    without nodes may scale up, and nothing is known about its future nodes.
     """
     with_nodes = {_labels(node).get(names.POOL_LABEL, "") for node in nodes}
     for pods in items_at(workload, "spec", "podSets"):

@@ -106,7 +106,7 @@ def _waits_for_quota(workload: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]
 
 
 def _shape(workload: Mapping[str, Any]) -> str:
-    """Return the properties of a workload that Kueue compares, as text. It compares requests but not limits."""
+    """Return the properties of a workload that Kueue compares, as text. Kueue compares requests but not limits."""
     pod_sets: list[Mapping[str, Any]] = []
     for pods in items_at(workload, "spec", "podSets"):
         spec = mapping_at(pods, "template", "spec")
@@ -131,7 +131,7 @@ def _shape(workload: Mapping[str, Any]) -> str:
 def why_it_is_deactivated(workload: Mapping[str, Any]) -> str:
     """Return why a deactivated workload stays stopped and what starts it again, or "" for any other workload.
 
-    Kueue deactivates a workload when it will not try again, and administrators do it by hand.
+    Kueue deactivates a workload that it will not retry. Administrators can also deactivate a workload by hand.
     """
     if mapping_at(workload, "spec").get("active", True):
         return ""
@@ -164,7 +164,7 @@ def why_pods_are_missing(
     ending: Mapping[str, int] = MappingProxyType({}),
     ending_pods: Sequence[str] = (),
 ) -> str:
-    """Return why a pod of a started workload is missing, or "" if the quota does not prevent it.
+    """Return why a pod of a started workload is missing, or "" if the quota does not prevent the pod.
 
     `started` contains the team's usage in Kueue, by key of the ResourceQuota. `hard` contains the limits of the
     ResourceQuota. `gated` contains the units of pods that wait for the queue, and `ending` the units of deleted
@@ -209,10 +209,11 @@ def why_pods_are_missing(
 def why_new_pods_are_refused(
     used: Mapping[str, Any], hard: Mapping[str, Any], gated: Mapping[str, int], owners: Sequence[str]
 ) -> str:
-    """Return why the API server refuses new pods although they could wait, or "" if waiting pods do not cause it.
+    """Return why the API server refuses new pods instead of letting them wait, or "" if waiting pods are not the
+    cause.
 
-    `used` and `hard` are the usage and the limits of the ResourceQuota. `owners` are the objects of the pods that
-    wait for the queue.
+    `used` and `hard` are the usage and the limits of the ResourceQuota. `gated` contains the requests of pods that
+    wait for the queue, and `owners` are the objects that create these pods.
     """
     full = [
         f"{count} of {hard[key]} {key.removeprefix('requests.')}"
@@ -243,7 +244,7 @@ def _unknown(message: str) -> str:
 
 
 def _shortage(message: str, workload: Mapping[str, Any], pools: Mapping[str, str]) -> str:
-    """Return the missing resources by pool, or Kueue's own message if the message is not about quota."""
+    """Return the missing resources by pool, or Kueue's own message if that message is not about quota."""
     missing = [
         f"{units} more {resource} of {_where(flavor, pools)}"
         for resource, flavor, units in _MISSING.findall(message)
@@ -291,7 +292,7 @@ def _not_taken_back(
 ) -> str:
     """Return why Kueue does not reclaim the team's own quota from borrowing teams for this workload, or "".
 
-    Kueue does not preempt workloads of other teams for a workload that would itself borrow any resource of the
+    Kueue does not preempt other teams' workloads for a workload that would itself borrow any resource of the
     flavor (preemption.go, without borrowWithinCohort).
     """
     requests = _requests(workload)

@@ -31,7 +31,7 @@ def batch_job(team: TeamPods, batch: BatchJobPlan) -> list[Manifest]:
 
 
 def cron_job(team: TeamPods, pod: PodPlan, schedule: str, job: Manifest, *, suspended: bool = False) -> Manifest:
-    """Return a CronJob, scheduled in UTC, that never starts a Job while the last Job is running."""
+    """Return a CronJob, scheduled in UTC, that never starts a Job while the previous Job is running."""
     name = pod.workload.name
     of_jobs = team.metadata(name, queued=True, pod=pod)
     return {

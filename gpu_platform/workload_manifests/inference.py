@@ -66,7 +66,7 @@ def _deployment(team: TeamPods, service: InferenceServicePlan) -> Manifest:
 
 
 def _several(service: InferenceServicePlan) -> bool:
-    """Return whether a service can have more than one copy, at least temporarily."""
+    """Return whether a service can have more than one copy of its model, at least temporarily."""
     return service.replicas > 1 or service.autoscaling is not None
 
 
@@ -131,7 +131,7 @@ def _leader_worker_set(team: TeamPods, service: InferenceServicePlan) -> Manifes
 
 
 def _budget(team: TeamPods, name: str) -> Manifest:
-    """Return a disruption budget that lets a drain evict one copy at a time.
+    """Return a disruption budget with which a drain can evict one copy at a time.
 
     If a copy spans several nodes, the budget still counts the pods of all copies. When a worker is evicted, its
     whole copy restarts. The other pods of the copy are then not ready and may be evicted as well.

@@ -27,10 +27,10 @@ _SECCOMP: Final[Mapping[str, str]] = {"type": "RuntimeDefault"}
 
 
 class TeamPods:
-    """Common fields of the workload objects of a team.
+    """Fields that all workload objects of a team share.
 
-    `labels` are added to every object that the platform itself creates. With `restricted`, pods satisfy that Pod
-    Security level. If `restricted` is None, pods satisfy the level only if the namespace enforces it.
+    `labels` are added to every object that the platform itself creates. If `restricted` is true, pods satisfy the
+    Pod Security level `restricted`. If it is None, pods satisfy this level only if the namespace enforces it.
     """
 
     def __init__(
@@ -53,7 +53,9 @@ class TeamPods:
         return {} if self._queue is None else {names.QUEUE_LABEL: self._queue.local_queue}
 
     def metadata(self, name: str, *, queued: bool = False, pod: PodPlan | None = None) -> Manifest:
-        """Return the metadata of an object. Kueue starts a `queued` object. `pod` describes the object's pods."""
+        """Return the metadata of an object. With `queued`, Kueue decides when the object starts. `pod` describes
+        the object's pods.
+        """
         labels = {names.NAME_LABEL: name, **self._labels}
         if queued:
             labels |= self.queue_labels
@@ -175,7 +177,7 @@ class TeamPods:
         ]
 
     def compute_domain(self, pod: PodPlan) -> Sequence[Manifest]:
-        """Return the ComputeDomain of pods that share GPU memory over NVLink, or nothing for other pods.
+        """Return the ComputeDomain for pods that share GPU memory over NVLink, or nothing for other pods.
 
         With `numNodes` 0, the domain consists of the nodes that run pods with a claim for the domain.
         """
@@ -218,7 +220,7 @@ def failure_rules(
 
 
 def _shared_memory_name(pod: PodPlan) -> str:
-    """Return the name of the in-memory volume. A claim may already have the usual name."""
+    """Return a name for the in-memory volume. The usual name may already be taken by another volume of the pod."""
     taken = {one.name for one in pod.mounts}
     return next(
         name for name in ("shared-memory", *(f"shared-memory-{i}" for i in range(99))) if name not in taken
