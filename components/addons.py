@@ -1,4 +1,4 @@
-"""`Addons`: controllers that members' workloads need, installed from Helm charts."""
+"""`Addons`: controllers that team members' workloads need, installed from Helm charts."""
 
 from __future__ import annotations
 

@@ -14,7 +14,9 @@ from gpu_platform.planning.clouds.section import ClusterPlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterArgs:
-    """Connection to the cluster. `kubeconfig` is a path, or the content if it is an output of another stack."""
+    """Connection to the cluster. `kubeconfig` is a path, or the kubeconfig's content if another stack provides it
+    as an output.
+    """
 
     plan: ClusterPlan
     kubeconfig: pulumi.Input[str] | None = None

@@ -17,7 +17,8 @@ from gpu_platform.planning.monitoring.section import DashboardPlan, MonitoringPl
 
 
 class Monitoring(pulumi.ComponentResource):
-    """Recording rules, alerts and Grafana dashboards, and the scraping of the operator's dcgm-exporter.
+    """Recording rules, alerts, Grafana dashboards, and the objects that make Prometheus scrape the operator's
+    dcgm-exporter.
 
     It creates a ServiceMonitor and a PrometheusRule, or PodMonitoring and ClusterRules on GKE. It needs the CRDs
     of the Prometheus operator, or of Google's managed Prometheus.

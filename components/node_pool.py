@@ -14,10 +14,10 @@ from gpu_platform.planning.clouds.section import AutoscalerPlan
 from gpu_platform.planning.nodes.simulated import simulated_annotations
 from gpu_platform.planning.pools.section import PoolPlan
 
-# `spec.taints` is an atomic list that also has the taints of users, autoscalers and Kubernetes.
+# `spec.taints` is an atomic list that also contains taints set by users, autoscalers and Kubernetes.
 # After a node is created, Pulumi's provider omits the list from its apply, or repeats the live list.
-# Source: handleSSAIgnoreFields in pulumi-kubernetes, provider/pkg/await/await.go, read 2026-11-22.
-# gpu-platform repairs the declared taints itself.
+# Source: handleSSAIgnoreFields in pulumi-kubernetes, provider/pkg/await/await.go, read 2026-11-22. gpu-platform
+# repairs the declared taints itself.
 _TAINTS_OF_ALL = pulumi.ResourceOptions(ignore_changes=["spec.taints"])
 
 

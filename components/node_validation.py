@@ -33,7 +33,7 @@ _DRIVER_DIR = "/usr/local/nvidia"
 _SYSFS_DIR = "/host/sys"
 # The agent reads only these folders: the links to PCI devices, and the targets of the links.
 # A mount of /sys would include the file systems mounted below it (cgroup, bpf, tracefs).
-# They would stay writable, because readOnly does not apply to them.
+# Those file systems would stay writable, because readOnly does not apply to them.
 # Source: Kubernetes documentation, Volumes, "Read-only mounts"; read 2026-11-26.
 _SYSFS_FOLDERS = {"sysfs-pci": "bus/pci/devices", "sysfs-devices": "devices"}
 _PORT = 8080
@@ -79,7 +79,7 @@ class NodeValidation(pulumi.ComponentResource):
     The agent is a zipapp in a ConfigMap (standard library and nvidia-ml-py) on a stock Python image pinned by
     digest, so there is no image to build. With `gate`, an update waits until every pod is Ready. A pool without
     nodes has no pods to wait for. Its nodes are validated when they are created. A CPU pool has no DaemonSet, so
-    the proof waits for the resources of its nodes.
+    `proof` waits for the resources that create the pool's nodes.
 
     Outputs: `namespace` of the reports. `proof`, a resource that depends on all gates.
     """

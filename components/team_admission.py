@@ -45,7 +45,7 @@ class TeamAdmission(pulumi.ComponentResource):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamPodSecurityArgs:
-    """Namespace of a team, and the policies that enforce its Pod Security level instead of its label."""
+    """Namespace of a team, and policies that enforce its Pod Security level in place of the namespace's label."""
 
     namespace: str
     fabric: FabricAccess

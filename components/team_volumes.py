@@ -12,7 +12,7 @@ from gpu_platform.planning.clouds.storage import NFS, VolumePlan
 
 # The data belongs to somebody else, and must remain after the claim and the volume are deleted.
 _RECLAIM = "Retain"
-# Without a class, neither the default class nor another claim can take the volume.
+# With an empty class, the claim does not get the default class, and no claim with a class can bind the volume.
 _NO_CLASS = ""
 # Buckets and shared file systems have no size, but Kubernetes requires one.
 _SIZE = "1Gi"

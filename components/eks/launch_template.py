@@ -41,8 +41,8 @@ def metadata_options(hop_limit: int) -> aws.ec2.LaunchTemplateMetadataOptionsArg
 
 
 def tag_specifications(tags: Mapping[str, str]) -> list[aws.ec2.LaunchTemplateTagSpecificationArgs]:
-    """Return tags for the resources that EC2 creates from a template. Default tags of the AWS provider do not
-    apply to them.
+    """Return tags for the resources that EC2 creates from a template. The AWS provider's default tags do not apply
+    to these resources.
     """
     return [aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=tags) for kind in _TAGGED]
 

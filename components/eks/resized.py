@@ -1,4 +1,4 @@
-"""Reads the names of the pools to resize in this run, even if an autoscaler has changed their size."""
+"""Reads which pools this run sets to the size in the stack file, even if an autoscaler has changed their size."""
 
 from __future__ import annotations
 

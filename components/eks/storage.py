@@ -87,7 +87,7 @@ class EksFileSystems(pulumi.ComponentResource):
             )
 
     def _admit_lustre(self, group: aws.ec2.SecurityGroup) -> None:
-        """Allow Lustre's ports between servers, and between servers and nodes, because both sides open
+        """Allow Lustre's ports between servers, and between servers and nodes, because servers and nodes both open
         connections.
         """
         nodes = self._args.cluster.cluster_security_group_id

@@ -359,7 +359,7 @@ class GkeCluster(pulumi.ComponentResource):
                     depends_on=[*self._ready],
                     # The cluster keeps multi-networking after its last pool of A3 or newer machines is removed.
                     # It also keeps FQDN network policies.
-                    # The provider would replace the cluster to disable them.
+                    # Disabling either feature would make the provider replace the cluster.
                     ignore_changes=[
                         "node_config",
                         "initial_node_count",

@@ -26,7 +26,7 @@ class GkeTeamIdentitiesArgs:
 
 
 class GkeTeamIdentities(pulumi.ComponentResource):
-    """IAM roles of each team's service account on buckets or on a Google Cloud service account.
+    """IAM roles for each team's service account, on buckets or on a Google Cloud service account.
 
     `resources` maps each team to the resources that must exist before its pods start. There are no outputs.
     """
@@ -36,7 +36,8 @@ class GkeTeamIdentities(pulumi.ComponentResource):
     def __init__(self, name: str, args: GkeTeamIdentitiesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:GkeTeamIdentities", name, None, opts)
         self._project = args.plan.project
-        # The project's first cluster creates its identity pool. Until then, IAM refuses members of the pool.
+        # A project's first cluster creates the project's identity pool.
+        # Until then, IAM refuses members of the pool.
         child = child_options(self, opts, *args.cluster.ready)
         number = gcp.organizations.get_project_output(
             project_id=self._project, opts=pulumi.InvokeOutputOptions(parent=self)

@@ -26,7 +26,7 @@ _NAT_MAX_PORTS = 4096
 _NAT_ENDPOINT_INDEPENDENT_MAPPING = False
 _NAT_ADDRESSES = "AUTO_ONLY"
 # Log only errors, which show that no ports are left.
-# Translations are too numerous to log.
+# Address translations are too numerous to log.
 _NAT_LOGS = "ERRORS_ONLY"
 _DNS_SECONDS = 300
 

@@ -56,7 +56,7 @@ def is_output(value: object) -> bool:
 
 
 def output_problems(arguments: Mapping[str, Any], allowed: frozenset[str]) -> Iterator[Problem]:
-    """Yield a problem for every Output in the arguments whose place is not in `allowed`."""
+    """Yield a problem for each Output in the arguments, except in the places that `allowed` contains."""
     for place, pattern, value in _leaves(arguments):
         if is_output(value) and pattern not in allowed:
             yield needs_plain_value(place)

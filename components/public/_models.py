@@ -135,7 +135,9 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
     "Capacity": "How nodes are paid for: on-demand, spot, reservation, capacity-block (EKS) or flex-start (GKE).",
     "Sharing": "How the GPUs are shared: none, time-slicing, mps, mig or dra, each with its own fields.",
 }
-"""Descriptions of typed dictionaries with several models. Others use the description of their model."""
+"""Descriptions of typed dictionaries with several models. Any other typed dictionary has the description of its
+model.
+"""
 
 TAGS: Final = {"Capacity": "type", "Sharing": "mode"}
 """Key that distinguishes the models of a union. It is required, even if a model has a default."""

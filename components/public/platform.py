@@ -1,4 +1,4 @@
-"""`GpuPlatform`: a whole platform, as a stack file describes one."""
+"""`GpuPlatform`: a whole platform, with the same sections as a stack file."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional, Required, TypedDict, cast
@@ -55,7 +55,7 @@ class GpuPlatformArgs(TypedDict, total=False):
     queueing: Queueing
     """Queues for the teams' workloads, managed by Kueue. If unset, there are no queues."""
     addons: Addons
-    """EKS, GKE and existing clusters: controllers for the members' workloads. If unset, none are installed."""
+    """EKS, GKE and existing clusters: controllers for team members' workloads. If unset, none are installed."""
     charts: Mapping[str, ChartSettings]
     """EKS, GKE and existing clusters: settings of the installed Helm charts, by chart name."""
     chart_mirror: str
@@ -69,7 +69,7 @@ class GpuPlatformArgs(TypedDict, total=False):
     monitoring: Monitoring
     """GPU metrics and alerts."""
     budget: Budget
-    """Budget for the nodes' cost. If unset, the cost is not compared."""
+    """Budget for the nodes' cost. If unset, the cost is not checked."""
     validation: ValidationSettings
     """Validation of every node before teams can use it."""
     cleanup: Cleanup
