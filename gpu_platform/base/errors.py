@@ -69,7 +69,7 @@ class Finding(GpuPlatformError):
 
 
 class UnknownOutcome(GpuPlatformError):
-    """The result is unknown because a tool, a cluster or a driver is missing or did not answer."""
+    """The result is unknown because a tool, a cluster or a driver is missing or did not respond."""
 
     exit_code = ExitCode.UNKNOWN
 

@@ -1,4 +1,5 @@
-"""Ends a command cleanly on SIGINT, SIGTERM or SIGHUP (short text, exit code 128 + signal), or at a time limit.
+"""Ends a command cleanly, with a short text, on SIGINT, SIGTERM or SIGHUP (exit code 128 + signal), or at a time
+limit.
 
 Before a command begins, while modules are imported, nothing has been started or changed, so the process ends at
 once. After that, a signal raises KeyboardInterrupt, so that the command can release locks and stop what it has

@@ -35,8 +35,9 @@ HEADROOM_NAMESPACE: Final = "gpu-platform-headroom"  # namespace of pods that ke
 IDLE_LABEL: Final = "gpu-platform.dev/ends-when-idle"  # "true" on pods of workloads that may be deleted if idle
 CLEANUP_LABEL: Final = "gpu-platform.dev/cleanup"  # "never" on objects that the clean-up ignores
 EXPIRES_LABEL: Final = "gpu-platform.dev/expires-on"  # date in UTC after which the clean-up may delete the object
-# Labels and annotations of a namespace whose team has left the stack. The namespace is kept with everything that
-# members created. The platform's policies and limits in it are kept, too, but have only the label.
+# Labels and annotations of a namespace whose team has left the stack.
+# The namespace is kept with everything that members created.
+# The platform's policies and limits for it are kept as well, but have only the label.
 RETAINED_LABEL: Final = "gpu-platform.dev/retained"  # always "true"
 RETAINED_SINCE_ANNOTATION: Final = "gpu-platform.dev/retained-since"  # time in RFC 3339, UTC
 RETAINED_FROM_ANNOTATION: Final = "gpu-platform.dev/retained-from"  # name of the stack that the team has left

@@ -20,7 +20,7 @@ _LINE_SECONDS: Final = 30.0  # seconds after which the next progress prints a pl
 
 
 class Progress:
-    """Prints the steps of a command. `quiet` shows nothing, and `plain` shows only lines."""
+    """Prints the steps of a command. With `quiet`, it prints nothing. With `plain`, it prints only lines."""
 
     def __init__(self, *, quiet: bool = False, plain: bool = False) -> None:
         self._quiet = quiet

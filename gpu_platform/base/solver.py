@@ -8,8 +8,8 @@ from typing import Any
 def new_solver(seconds: float | None = None) -> Any:  # noqa: ANN401 - ortools has no types
     """Return a solver with one worker. The solver gives up after `seconds`.
 
-    The solver leaves SIGINT to Python. If OR-tools handled it, SIGINT would have its default action after a
-    search, and a later Ctrl-C would kill the process without any clean-up (seen with ortools 9.12.4544,
+    The solver leaves SIGINT to Python. If OR-tools handled SIGINT, the default action would be restored after a
+    search. A later Ctrl-C would then kill the process without any clean-up (seen with ortools 9.12.4544,
     2026-11-25).
     """
     # Imported only here, because the import takes half a second and few commands need it.

@@ -1,5 +1,4 @@
-"""Pod conditions that show that a pod was taken from its job. Such a pod has not failed and does not count as an
-attempt.
+"""Pod conditions of a pod that was taken from its job. Such a pod has not failed and does not count as an attempt.
 
 Sources: Kubernetes docs, "Pod disruption conditions" (eviction, preemption, a deleted node); kubernetes-sigs/kueue
 v0.19.2, pkg/controller/tas/node_controller.go (a pod that is pinned to a tainted node; with kueue#14917 also the

@@ -45,9 +45,9 @@ hostPath is not listed, because Pod Security covers it.
 INLINE_CSI_DRIVERS: Final = ("gcsfuse.csi.storage.gke.io",)
 """CSI drivers that pods may use for inline volumes, because they mount with the identity of the pod."""
 SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
-"""The annotation that prevents the Cluster Autoscaler from removing a pod's node if its value is "false"."""
+"""Annotation that, with the value "false", prevents the Cluster Autoscaler from removing the pod's node."""
 KEEP_FROM_KARPENTER: Final = "karpenter.sh/do-not-disrupt"
-"""The annotation that prevents current versions of Karpenter from removing a pod's node if its value is "true"."""
+"""Annotation that, with the value "true", prevents current versions of Karpenter from removing the pod's node."""
 DO_NOT_DISRUPT: Final = (
     "karpenter.sh/do-not-consolidate",
     KEEP_FROM_KARPENTER,

@@ -102,7 +102,7 @@ def _too_large(
 
 
 def _requests(template: Mapping[str, Any]) -> dict[str, int]:
-    """Return the requests of a pod in the units of `amount_of`.
+    """Return the requests of a pod, converted by `amount_of`.
 
     For each resource, the request is the sum over the containers, or the request of an init container if that is
     larger.

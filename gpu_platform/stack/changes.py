@@ -43,7 +43,7 @@ class Changes(SpecModel):
     max_unavailable: int | None = Field(default=None, ge=1, le=1000)
     """Maximum number of nodes in all pools that may be out of service at the same time while `up` changes MIG
     layouts. `sharing.max_unavailable` of each pool applies in addition, and no pool may set a larger
-    `max_unavailable` than this. If no pool sets `upgrade.max_unavailable`, it is also the number of nodes on which
-    the GPU Operator upgrades the driver at the same time. If unset, only the limits of the pools apply, and
-    drivers are upgraded one node at a time.
+    `max_unavailable` than this. If no pool sets `upgrade.max_unavailable`, the GPU Operator upgrades the driver on
+    this number of nodes at the same time. If unset, only the limits of the pools apply, and drivers are upgraded
+    one node at a time.
     """

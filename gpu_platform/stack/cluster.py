@@ -92,7 +92,7 @@ class CreateEks(SpecModel):
         None
     )
     """CIDR block of Services, a private /12 to /24 outside the VPC. Pods cannot reach addresses of other networks
-    in this block. If unset, EKS uses 10.100.0.0/16 or 172.20.0.0/16. It cannot be changed later.
+    in this block. If unset, EKS uses 10.100.0.0/16 or 172.20.0.0/16. The block cannot be changed later.
     """
     zones: Annotated[tuple[Zone, ...], Field(max_length=50)] = ()
     """Zones of the VPC in addition to the zones that pools name. If unset, the program adds zones only until the

@@ -28,8 +28,8 @@ PROVIDER_NAMES: dict[Provider, str] = {
 class On:
     """The providers that support a field, or only certain `values` of the field.
 
-    `because` is the reason why other providers do not support it, written as the end of a sentence. `fix` is
-    what to do instead. If `fix` is empty, the field must be removed.
+    `because` is the reason why other providers do not support the field or the values, written as the end of a
+    sentence. `fix` is what to do instead. If `fix` is empty, the field must be removed.
     """
 
     providers: tuple[Provider, ...]

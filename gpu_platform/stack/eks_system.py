@@ -39,8 +39,8 @@ class SystemNodes(SpecModel):
     """
     min: int = Field(default=2, ge=1, le=100)
     desired: int = Field(default=2, ge=1, le=100)
-    """Number of nodes. An autoscaler may change it between `min` and `max`. `up` sets it again only when one of
-    the three numbers changes.
+    """Number of nodes. An autoscaler may change it between `min` and `max`. `up` sets it again only when `min`,
+    `desired` or `max` changes.
     """
     max: int = Field(default=4, ge=1, le=100)
     disk_gb: int = Field(default=50, ge=20, le=16384)

@@ -33,7 +33,7 @@ class Environment(SpecModel):
     cluster: Cluster
     operator: Operator = Operator()
     sharing: Annotated[dict[DnsLabel, Sharing], Field(max_length=200)] = {}
-    """Named sharing settings, such as training and inference, that pools refer to. The node labels
+    """Named sharing settings, such as `training` and `inference`, that pools refer to. The node labels
     nvidia.com/device-plugin.config and nvidia.com/mig.config switch a node to other settings in this field.
     """
     device_classes: Annotated[dict[DeviceClassName, DeviceClass], Field(max_length=200)] = {}
@@ -60,8 +60,8 @@ class Environment(SpecModel):
     overcommit: float = Field(default=1.0, ge=1.0, le=10.0)
     """Maximum sum of all team quotas, as a multiple of the resources that the pools offer."""
     queueing: Queueing | None = None
-    """Queues of the teams' workloads. If unset, there are no queues, and a workload starts when a node has room
-    for its first pod.
+    """Queues of the teams' workloads. If unset, there are no queues, and a workload starts when a node has enough
+    free resources for its first pod.
     """
     addons: Addons = Addons()
     charts: Annotated[dict[str, ChartSettings], Field(max_length=50)] = {}

@@ -37,7 +37,7 @@ class Images(SpecModel):
     """
     registries: Annotated[dict[Registry, RegistryPath], Field(max_length=20)] = {}
     """Replacements for single registries, such as a pull-through cache, by original registry. Repositories keep
-    their names. For example, docker.io: 123456789012.dkr.ecr.us-east-2.amazonaws.com/docker-hub. An entry takes
+    their names. An example is `docker.io: 123456789012.dkr.ecr.us-east-2.amazonaws.com/docker-hub`. An entry takes
     precedence over `mirror`.
     """
     pull_secrets: Annotated[tuple[SecretName, ...], Field(max_length=10)] = ()

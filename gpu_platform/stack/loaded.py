@@ -152,8 +152,8 @@ def _plan_environment(spec: Environment, platform: object, stack: str) -> Enviro
 def _problems_of_parts(
     platform: object, known: tuple[Problem, ...], stack: str, source: str, folder: Path
 ) -> list[Problem]:
-    """Return the planning problems of the valid parts of a stack file, so that one run reports both invalid values
-    and planning problems.
+    """Return the planning problems of the valid fields of a stack file, so that one run reports both invalid
+    values and planning problems.
     """
     completed = with_placeholders(platform, known)
     if completed is None:

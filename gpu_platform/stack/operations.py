@@ -44,18 +44,18 @@ class Monitoring(SpecModel):
     metrics depend on the version. The default is the version in the operator's release.
     """
     dashboards: Literal["config-maps", "grafana-operator", "none"] | None = None
-    """Grafana dashboards (Grafana 12 or newer). `config-maps` creates ConfigMaps with the label grafana_dashboard.
-    The sidecar of Grafana's chart loads them. `grafana-operator` creates GrafanaDashboard objects for Grafana
-    instances with the label dashboards: grafana. The default is `config-maps` with the Prometheus operator, else
-    `none`.
+    """Grafana dashboards (Grafana 12 or newer). `config-maps` creates ConfigMaps with the label
+    `grafana_dashboard`. The sidecar of Grafana's chart loads them. `grafana-operator` creates GrafanaDashboard
+    objects for Grafana instances with the label `dashboards: grafana`. The default is `config-maps` with the
+    Prometheus operator, else `none`.
     """
     runbooks: str = Field(
         default="docs/runbooks.md", pattern=NO_SPACES, examples=["https://docs.example.com/runbooks/"]
     )
     """URL of the runbook page. Alerts contain it in `runbook_url`. The default is the page in this repository."""
     labels: dict[LabelKey, LabelValue] = {}
-    """Labels of the ServiceMonitor and the PrometheusRules, such as release: prometheus. Prometheus selects these
-    objects by their labels.
+    """Labels of the ServiceMonitor and the PrometheusRules, such as `release: prometheus`. Prometheus selects
+    these objects by their labels.
     """
 
 
@@ -87,8 +87,8 @@ class BurnIn(SpecModel):
     timeout: Annotated[Duration, at_most("25h")] = "20m"
     """Maximum duration of each Job, including the time to pull its image."""
     least: dict[BurnInMeasure, Annotated[float, Field(gt=0)]] = {}
-    """Minimum bandwidths in GB/s that replace the values in the catalogue, such as all-reduce: 420. They apply to
-    the nodes of all pools.
+    """Minimum bandwidths in GB/s that replace the values in the catalogue, such as `all-reduce: 420`. They apply
+    to the nodes of all pools.
     """
 
     @model_validator(mode="after")
@@ -123,13 +123,14 @@ class Validation(SpecModel):
     XID errors and reduced clock speeds do not.
     """
     host_processes: bool = False
-    """Give the node agent access to the host's processes (`hostPID`) on machines with NVLink switches, so that it
-    can detect a fabric manager that has exited. With `true`, the agent's namespace has the Pod Security level
-    privileged.
+    """Give the node agent access to the host's processes (`hostPID`) on machines with NVLink switches. The agent
+    can then detect a fabric manager that has exited. With `true`, the agent's namespace has the Pod Security level
+    `privileged`.
     """
     max_held_percent: Annotated[int, Field(ge=1, le=100)] = 25
     """With `gate_nodes: always`, the maximum percentage of a pool's nodes that may be tainted at a time because of
-    failing checks, but at least one node. The limit does not apply to new nodes that have never passed.
+    failing checks. At least one node may always be tainted. The limit does not apply to new nodes that have never
+    passed.
     """
     on_failure: Literal["report", "cordon", "replace"] = "report"
     """What the node agent does with a node that has failed a check for `failing_for`. This field only affects

@@ -1,4 +1,4 @@
-"""Replaces invalid parts of a stack file, so that the valid parts can be checked in the same run.
+"""Replaces invalid values in a stack file, so that the valid values can be checked in the same run.
 
 A misspelt key or value is replaced by the suggestion in the problem. An invalid required value is replaced by a
 placeholder. An invalid optional value is removed.
@@ -147,7 +147,9 @@ def with_suggestions(document: Mapping[str, Any], wrong: Iterable[Problem]) -> d
 
 
 def split(path: str, document: object) -> Path:
-    """Return the parts of a path such as `pools[0].layout.1g.10gb`. `document` decides which keys contain dots."""
+    """Return the keys and indexes of a path such as `pools[0].layout.1g.10gb`. `document` decides which keys
+    contain dots.
+    """
     parts: list[str | int] = []
     here, rest = document, path
     while rest:
@@ -237,8 +239,8 @@ def _replace(document: dict[str, Any], path: Path, replaced: set[Path]) -> None:
             _container(document, path[:-1])[path[-1]] = placeholder
             replaced.add(path)
             return
-        # If only a part of the cluster were removed, the checks for its cloud would change. The whole cluster is
-        # replaced instead.
+        # If only some fields of the cluster were removed, the checks for its cloud would change.
+        # The whole cluster is replaced instead.
         if isinstance(path[-1], str) and path[0] != "cluster" and _exists(document, path):
             del _container(document, path[:-1])[path[-1]]
             replaced.add(path)

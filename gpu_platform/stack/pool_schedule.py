@@ -24,7 +24,7 @@ class PoolSchedule(SpecModel):
     time_zone: TimeZone = "UTC"
     """IANA time zone of `days`, `start` and `stop`. Daylight saving time is taken into account."""
     stops_work: bool = False
-    """Accept that jobs and services are terminated at `stop`. Pools whose `workload` is not development need
+    """Accept that jobs and services are terminated at `stop`. Pools whose `workload` is not `development` need
     `true`.
     """
 

@@ -56,7 +56,8 @@ class Positions:
             return
 
     def of(self, path: str) -> Position:
-        """Return the place of a path such as `pools[2].sharing.replicas`, or the nearest place above it.
+        """Return the place of a path such as `pools[2].sharing.replicas`, or else of the nearest existing path
+        above it.
 
         The path `document 2.metadata.name` is in the second document of a file.
         """

@@ -43,7 +43,7 @@ UNKNOWN_KEY = "unknown key"
 
 
 def path_text(parts: Iterable[str | int]) -> str:
-    """Return a location as a path: `pools[2].sharing.replicas`."""
+    """Return keys and indexes as a path: `pools[2].sharing.replicas`."""
     text = ""
     for part in parts:
         if isinstance(part, int):
@@ -365,7 +365,7 @@ def _nearest_object(key: str, value: object, owner: Sequence[str | int], data: o
     nearest = [place for place in found if distance(place) == min(map(distance, found))]
     if len(nearest) not in {1, 2} or distance(nearest[0]) > len(
         owner
-    ):  # the object is in a distant part of the file and only has a key with the same name
+    ):  # the object is in a distant section of the file and only has a key with the same name
         return ""
     return " or ".join(path_text(place) if place else "the top level, next to kind" for place in nearest)
 

@@ -10,16 +10,16 @@ from gpu_platform.stack.team import GpuUnits
 
 
 class Preemption(SpecModel):
-    """Which running workloads are preempted to make room for waiting workloads."""
+    """Which running workloads are preempted in favour of waiting workloads."""
 
     within_team: Literal["lower-priority", "never"] = "lower-priority"
-    """Workloads of the same team that may be preempted: workloads of a lower priority class, or none."""
+    """Which workloads of the same team may be preempted: workloads of a lower priority class, or none."""
     reclaim: Literal["any", "lower-priority", "never"] = "any"
-    """Workloads of borrowing teams that may be preempted when the team that owns the quota needs it."""
+    """Which workloads of borrowing teams may be preempted when the team that owns the quota needs it back."""
 
 
 class Queueing(SpecModel):
-    """Queues for the teams' workloads. A workload waits until the quotas have room for all its pods."""
+    """Queues for the teams' workloads. A workload waits until the quotas cover all its pods."""
 
     kueue: Part = "install"
     """Kueue. With `install`, the program installs it. With `present`, the owner of an existing cluster has
@@ -40,9 +40,10 @@ class Queueing(SpecModel):
     """
     preemption: Preemption = Preemption()
     topology: bool | None = None
-    """Topology-aware scheduling. A workload starts only when nodes have room for its pods. If the workload
-    requests it, these nodes are close to each other. Only existing nodes are considered. The default is `true`
-    if all pools have a fixed size and a device plugin, and a new cluster has a fixed number of system nodes.
+    """Topology-aware scheduling. A workload starts only when nodes have enough free resources for its pods. If the
+    workload requests it, these nodes are close to each other. Only existing nodes are considered. The default is
+    `true` if all pools have a fixed size and a device plugin. A new cluster must also have a fixed number of
+    system nodes.
     """
     pods_ready_timeout: Duration = "2h"
     """How long the pods of a started workload may take until all are ready, including image pulls and loading

@@ -38,8 +38,8 @@ class DiskStorage(SpecModel):
     cluster if its pools can attach no other type. A new cluster with such pools requires this field.
     """
     iops: int | None = Field(default=None, ge=100, le=256000)
-    """IOPS of each volume for gp3, io2 and hyperdisk-balanced. io2 requires it. The default depends on the disk
-    type.
+    """IOPS of each volume, for gp3, io2 and hyperdisk-balanced. The field is required for io2. The default depends
+    on the disk type.
     """
     default: bool = False
     """Whether this class is used by claims that name no class. At most one class can be the default."""
@@ -66,7 +66,7 @@ class NfsStorage(SpecModel):
         Literal["basic-hdd", "basic-ssd", "zonal", "enterprise"] | None,
         On(("gke",), "EFS has no tiers, because its throughput is elastic"),
     ] = None
-    """Service tier of Filestore on GKE. The default is zonal."""
+    """Service tier of Filestore on GKE. The default is `zonal`."""
     retain: bool = True
     """Keep the data when its claim is deleted. The data continues to cost money."""
     kms_key: Key | None = None
@@ -116,8 +116,8 @@ class BucketStorage(SpecModel):
     a separate stack do not have the claim.
     """
     purpose: Literal["datasets", "checkpoints"] = "datasets"
-    """Content of the bucket. It decides how the bucket is mounted. `datasets` are files that do not change and are
-    cached on the nodes. `checkpoints` are files that jobs write and that are not cached.
+    """Content of the bucket, which decides how the bucket is mounted. `datasets` are files that do not change and
+    are cached on the nodes. `checkpoints` are files that jobs write and that are not cached.
     """
     read_only: bool | None = None
     """Whether pods can only read. The default is `true` for datasets and `false` for checkpoints."""

@@ -178,13 +178,13 @@ class Team(SpecModel):
     priority: DnsLabel
     """Highest priority class that the team may use. It is also the default of the team's workloads."""
     members: Annotated[tuple[Member, ...], Field(min_length=1, max_length=1000)]
-    """Members with the role user, who run workloads."""
+    """Members with the role `user`, who run workloads."""
     admins: Annotated[tuple[Member, ...], Field(max_length=1000)] = ()
-    """Members with the role admin. In addition to the rights of a user, they may delete whole collections and
+    """Members with the role `admin`. In addition to the rights of a user, they may delete whole collections and
     evict pods. Nobody may be in more than one of the lists `members`, `admins` and `viewers`.
     """
     viewers: Annotated[tuple[Member, ...], Field(max_length=1000)] = ()
-    """Members with the role viewer. They read objects and logs, but have no access to Secrets and no shell in
+    """Members with the role `viewer`. They read objects and logs, but have no access to Secrets and no shell in
     pods.
     """
     queue: TeamQueue | None = None

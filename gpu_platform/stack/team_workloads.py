@@ -152,8 +152,8 @@ class TrainingJob(RequestedResources, ContainerSettings):
     processes: int | None = Field(default=None, ge=1, le=64)
     """Number of processes that torchrun starts in each pod. The default is one process per GPU."""
     checkpoints: KeptDirectory | None = None
-    """Directory where the job keeps its state. The variable CHECKPOINTS contains its path. Required on spot
-    capacity.
+    """Directory where the job keeps its state. The variable CHECKPOINTS contains the path of this directory.
+    Required on spot capacity.
     """
     retries: int = Field(default=3, ge=0, le=100)
     """How many times the job is started again after it has failed by itself."""
@@ -182,8 +182,8 @@ class TrainingJob(RequestedResources, ContainerSettings):
     a cloud that labels nodes by their proximity. The default is `preferred`.
     """
     api: Literal["job", "jobset", "trainjob"] | None = None
-    """Kubernetes API of the job. The default is `trainjob` if `addons` has trainer, `jobset` if it has only
-    jobset, and otherwise an indexed Job.
+    """Kubernetes API of the job. The default is `trainjob` if `addons` contains `trainer`, `jobset` if it contains
+    only `jobset`, and otherwise `job` (an indexed Job).
     """
 
 
@@ -202,7 +202,7 @@ class KafkaLag(SpecModel):
         ],
         Field(min_length=1, max_length=20),
     ] = Field(examples=[["kafka.streams.svc:9092"]])
-    """Bootstrap servers as host:port. `scaling.triggers` of the team must contain kafka."""
+    """Bootstrap servers as host:port. `scaling.triggers` of the team must contain `kafka`."""
     topic: str = Field(
         pattern=worded(r"^[A-Za-z0-9._-]{1,249}$", "the name of a topic: up to 249 letters, digits, . _ and -"),
         examples=["prompts"],
@@ -274,7 +274,7 @@ class Route(SpecModel):
     timeout: Duration | None = None
     """Maximum duration of a response, including streaming. The default is 1h with `addons: {gateway: install}`,
     because Envoy would otherwise end responses after 15 s. With `gateway: present`, the gateway's own limit
-    applies, because some gateways (GKE) accept no other limit.
+    applies by default, because some gateways (GKE) accept no other limit.
     """
 
 

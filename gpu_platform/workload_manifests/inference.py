@@ -53,7 +53,7 @@ def _deployment(team: TeamPods, service: InferenceServicePlan) -> Manifest:
         "selector": {"matchLabels": {names.NAME_LABEL: name}},
         # The default of 600 s would report a rollout as failed (ProgressDeadlineExceeded) while a model loads.
         "progressDeadlineSeconds": service.progress_seconds,
-        # The quota may have no room for an additional pod.
+        # The quota may not cover an additional pod.
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
         "template": team.template(
             service.pod,
@@ -71,7 +71,7 @@ def _several(service: InferenceServicePlan) -> bool:
 
 
 def _spread(name: str, *, several: bool) -> list[Manifest]:
-    """Return constraints that spread the copies over nodes and zones if there is room."""
+    """Return constraints that spread the copies over nodes and zones if possible."""
     if not several:
         return []
     selector = {"matchLabels": {names.NAME_LABEL: name}}
@@ -116,7 +116,8 @@ def _leader_worker_set(team: TeamPods, service: InferenceServicePlan) -> Manifes
         },
         "leaderWorkerTemplate": {
             "size": service.nodes,
-            # A copy of the model cannot answer if one of its pods is missing, so all of its pods are restarted.
+            # A copy of the model cannot serve requests if one of its pods is missing, so all of its pods are
+            # restarted.
             "restartPolicy": "RecreateGroupOnPodRestart",
             "leaderTemplate": team.template(service.pod, _serving(service)),
             "workerTemplate": team.template(service.pod, {}),
