@@ -1,8 +1,8 @@
 """Pulumi components of a GPU platform.
 
-`GpuPlatform`, `GpuNodePool`, `GpuOperator`, `GpuValidation` and `GpuTeam` are for your own Pulumi programs.
-They take plain arguments and compute their own plans (see docs/components.md). Each of the other modules
-creates the resources for one part of a plan.
+`GpuPlatform`, `GpuNodePool`, `GpuOperator`, `GpuValidation` and `GpuTeam` are for your own Pulumi programs. They
+take plain arguments and compute their own plans (see docs/components.md). Each of the other modules creates the
+resources for one section of a plan.
 """
 
 from __future__ import annotations

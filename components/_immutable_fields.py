@@ -26,7 +26,7 @@ _QUEUE: Final = f'metadata.labels["{names.QUEUE_LABEL}"]'
 IMMUTABLE_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "apps/DaemonSet": ("spec.selector",),
     "apps/Deployment": ("spec.selector",),
-    "batch/Job": ("spec", _QUEUE),  # parts of the spec are mutable, but declared jobs do not set them
+    "batch/Job": ("spec", _QUEUE),  # some fields of the spec are mutable, but declared jobs do not set them
     "core/PersistentVolume": ("spec.csi", "spec.nfs"),
     "jobset.x-k8s.io/JobSet": ("spec", _QUEUE),
     "leaderworkerset.x-k8s.io/LeaderWorkerSet": (_QUEUE,),

@@ -12,8 +12,8 @@ from gpu_platform.planning.clouds.section import Timeouts
 UPSERT: Final = True
 """Kubernetes provider setting that takes over an existing object instead of failing with "already exists".
 
-The provider must take over the retained namespace of a team that is declared again, and objects that were created
-by an `up` that was killed.
+The provider must take over the retained namespace of a team that is declared again. It must also take over objects
+that a killed `up` created.
 """
 
 FORCE: Final = True
@@ -76,7 +76,7 @@ def child_of_stack(
     """
     return pulumi.ResourceOptions(
         parent=component,
-        protect=False,  # `__main__.py` protects the whole stack, and parts of the stack may be removed
+        protect=False,  # `__main__.py` protects the whole stack, but single resources may be removed
         aliases=[pulumi.Alias(parent=pulumi.ROOT_STACK_RESOURCE)],
         providers=list(providers) if providers is not None else None,
         depends_on=list(depends_on) if depends_on is not None else None,

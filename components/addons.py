@@ -15,8 +15,8 @@ _ENVOY = "gateway.envoyproxy.io/gatewayclass-controller"
 class Addons(pulumi.ComponentResource):
     """The add-ons of an environment, and the GatewayClass of its gateway.
 
-    A release that is removed from the stack file stays in the cluster, because deleting some charts also deletes
-    their CRDs and, with them, all custom resources that members created.
+    A release stays in the cluster after it is removed from the stack file. Deleting some charts also deletes their
+    CRDs, and with them all custom resources that members created.
 
     Outputs: `versions` (chart version by name).
     """

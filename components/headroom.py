@@ -13,7 +13,7 @@ from gpu_platform.planning.headroom.section import HeadroomPlan, HeadroomPods
 
 # Only GPUs are kept free. A team's pod that preempts one of these pods must also find CPU and memory on the node.
 _REQUESTS = {"cpu": "10m", "memory": "16Mi"}
-# A pool at its maximum size has no room for these pods.
+# A pool at its maximum size may have no free GPUs for these pods.
 # The deployment must not fail for this reason.
 _NOT_AWAITED = {"pulumi.com/skipAwait": "true"}
 

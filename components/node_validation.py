@@ -246,7 +246,7 @@ class NodeValidation(pulumi.ComponentResource):
             )
 
     def _create_network_policy(self) -> pulumi.Resource:
-        """Deny access to the agents' port, except that pods in namespaces that belong to no team may read metrics.
+        """Deny access to the agents' port. Only pods in namespaces that belong to no team may read metrics.
 
         Network policies do not apply to probes of the kubelet. The namespace of Prometheus is not known, so it
         cannot be allowed by name.

@@ -28,7 +28,7 @@ class GpuOperatorArgs(TypedDict, total=False):
     monitoring: Monitoring
     """GPU metrics and alerts."""
     priorities: Mapping[str, float]
-    """Values of the priority classes by name. If unset, training is 100 and inference is 1000."""
+    """Values of the priority classes by name. If unset, `training` is 100 and `inference` is 1000."""
     device_classes: Mapping[str, DeviceClass]
     """With DRA: DeviceClasses in addition to those that the driver creates."""
 

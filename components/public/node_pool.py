@@ -37,7 +37,7 @@ class GpuNodePool(pulumi.ComponentResource):
     node_selector: pulumi.Output[dict[str, str]]
     """Labels that select nodes of this pool."""
     resources: pulumi.Output[dict[str, int]]
-    """Extended resources of one node, such as nvidia.com/gpu: 8."""
+    """Extended resources of one node, such as `nvidia.com/gpu: 8`."""
     node_pool_name: pulumi.Output[Optional[str]]  # noqa: UP045 - the SDK reads this annotation
     """Name of the EKS node group, the GKE node pool or the Karpenter NodePool. None for other providers."""
     node_names: pulumi.Output[list[str]]

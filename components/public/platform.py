@@ -43,7 +43,7 @@ class GpuPlatformArgs(TypedDict, total=False):
     team_identities: Mapping[str, TeamIdentity]
     """EKS and GKE: identities of teams that have their own stack file, by the team's name."""
     priorities: Mapping[str, float]
-    """Values of the priority classes by name. If unset, training is 100 and inference is 1000."""
+    """Values of the priority classes by name. If unset, `training` is 100 and `inference` is 1000."""
     device_classes: Mapping[str, DeviceClass]
     """With DRA: DeviceClasses in addition to those that the driver creates."""
     compute_classes: Sequence[ComputeClass]
@@ -51,7 +51,7 @@ class GpuPlatformArgs(TypedDict, total=False):
     storage: Mapping[str, StorageClass]
     """EKS and GKE: storage classes by name, for the teams' volume claims."""
     overcommit: float
-    """Maximum ratio of the quotas of all teams to the pools' resources. If unset, 1."""
+    """Maximum ratio of the quotas of all teams to the pools' resources. The default is 1."""
     queueing: Queueing
     """Queues for the teams' workloads, managed by Kueue. If unset, there are no queues."""
     addons: Addons

@@ -24,11 +24,11 @@ class GpuTeamArgs(TeamSettings, total=False):
     name: str
     """Name of the team and of its namespace. If unset, the name of the component."""
     priorities: Mapping[str, float]
-    """Values of the cluster's priority classes by name. If unset, training is 100 and inference is 1000."""
+    """Values of the cluster's priority classes by name. If unset, `training` is 100 and `inference` is 1000."""
     device_classes: Mapping[str, DeviceClass]
     """With DRA: DeviceClasses of the cluster in addition to those that the driver creates."""
     overcommit: float
-    """Maximum ratio of the quota to the pools' resources. If unset, 1."""
+    """Maximum ratio of the quota to the pools' resources. The default is 1."""
 
 
 class GpuTeam(pulumi.ComponentResource):

@@ -28,13 +28,13 @@ class GpuCluster(TypedDict, total=False):
     """
 
     provider: Required[str]
-    """eks, gke, existing or sandbox."""
+    """`eks`, `gke`, `existing` or `sandbox`."""
     name: str
     """Name of the cluster. It cannot be an Output, because placement groups and tags contain it."""
     kubernetes: str
     """Minor version, such as "1.36". It is compared with the operator's support matrix."""
     production: bool
-    """EKS and GKE: the default of `protect`. If unset, true."""
+    """EKS and GKE: the default of `protect`. If unset, `true`."""
     protect: bool
     """EKS and GKE: protect the pools from deletion. If unset, the value of `production`."""
     region: str
