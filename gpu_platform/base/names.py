@@ -41,8 +41,10 @@ EXPIRES_LABEL: Final = "gpu-platform.dev/expires-on"  # date in UTC after which 
 RETAINED_LABEL: Final = "gpu-platform.dev/retained"  # always "true"
 RETAINED_SINCE_ANNOTATION: Final = "gpu-platform.dev/retained-since"  # time in RFC 3339, UTC
 RETAINED_FROM_ANNOTATION: Final = "gpu-platform.dev/retained-from"  # name of the stack that the team has left
-POD_SECURITY_LABEL: Final = "gpu-platform.dev/pod-security"  # level that policies enforce in a namespace
-POD_SECURITY_POLICY: Final = "pod-security-of"  # prefix of the names of the policies that enforce this level
+POD_SECURITY_LABEL: Final = (
+    "gpu-platform.dev/pod-security"  # Pod Security level that policies enforce in a namespace
+)
+POD_SECURITY_POLICY: Final = "pod-security-of"  # name prefix of the policies that enforce this level
 EXEC_POLICY: Final = "exec-of"
 RETAINED_QUOTA: Final = "retained"  # ResourceQuota that keeps new GPU pods out of a retained namespace
 
@@ -168,7 +170,9 @@ GPU_DEVICE_CLASS: Final = "gpu.nvidia.com"
 MIG_DEVICE_CLASS: Final = "mig.nvidia.com"
 DRIVERS_DEVICE_CLASSES: Final = (GPU_DEVICE_CLASS, MIG_DEVICE_CLASS, "vfio.gpu.nvidia.com")
 DRIVER_DOMAINS: Final = (*RESERVED_DOMAINS, "k8s.aws", "google.com")  # domains in the names of device classes
-NVLINK_CHANNEL_CLASS: Final = "compute-domain-default-channel.nvidia.com"  # class for pods in a ComputeDomain
+NVLINK_CHANNEL_CLASS: Final = (
+    "compute-domain-default-channel.nvidia.com"  # device class for pods in a ComputeDomain
+)
 DEVICE_QUOTA_SUFFIX: Final = ".deviceclass.resource.k8s.io/devices"
 ADMIN_ACCESS_LABEL: Final = (
     "resource.kubernetes.io/admin-access"  # label of namespaces in which claims may have admin access

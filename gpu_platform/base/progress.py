@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _LINE_SHARE: Final = 0.1  # share of the work after which a plain line is printed
-_LINE_SECONDS: Final = 30.0  # seconds after which the next progress prints a plain line
+_LINE_SECONDS: Final = 30.0  # seconds since the last plain line after which the next progress prints another
 
 
 class Progress:

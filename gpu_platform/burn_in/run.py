@@ -25,7 +25,7 @@ from validators.burn_in import RECORD_KEY, record_name
 Result = dict[str, Any]
 _POLL_SECONDS: Final = 1.0
 _SCHEDULED_SECONDS: Final = 60.0
-"""If a pod has no node after this time, its check is abandoned, because the node is no longer idle."""
+"""If a pod is not scheduled within this time, its check is abandoned, because the node is no longer idle."""
 _SLACK_SECONDS: Final = 30.0  # time that pods may take to terminate after the Job's deadline
 _MOST_CHARACTERS: Final = 300  # maximum length of an error, in characters
 

@@ -1,8 +1,8 @@
 """AWS IAM policies, which are the YAML files in `iam/`.
 
 A policy is a list of statements. A name in braces, such as `{region}`, stands for a value of the stack. If the
-value is a list, it replaces the whole string, as in `resources: "{keys}"`. A statement whose list of resources is
-empty is left out.
+value is a list, the list replaces the whole string, as in `resources: "{keys}"`. A statement whose list of
+resources is empty is left out.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _written(statement: _Statement, values: Values) -> dict[str, Any]:
 
 
 def _filled(declared: str | list[str], values: Values) -> str | list[str]:
-    """Return a declared string or list with the stack's values."""
+    """Return a declared string or list with the stack's values inserted."""
     if isinstance(declared, list):
         return [_text(item, values) for item in declared]
     whole = _VALUE.fullmatch(declared)

@@ -1,4 +1,4 @@
-"""CEL functions and extensions of the API server, for Google's CEL library.
+"""CEL functions and extensions that the API server supports, for Google's CEL library.
 
 They are the functions of Kubernetes 1.36 with its default feature gates. Sources:
 k8s.io/apiserver/pkg/cel/environment/base.go (extensions) and pkg/cel/library (functions); v0.36.3, read

@@ -235,7 +235,7 @@ class RdmaDrivers(Fact):
 
 
 class AwsFamily(Fact):
-    """Properties shared by all instance types of an EC2 family, such as `p5` or `g6e`."""
+    """Properties that all instance types of an EC2 family share, such as `p5` or `g6e`."""
 
     name: str
     first_efa_card: int = Field(default=0, description="index of the first network card that carries EFA")
@@ -761,7 +761,9 @@ class DriverBranch(Fact):
 
 
 class ContainerImage(Fact):
-    """A container image, pinned by digest, or by a release tag with a reason if no digest can be known."""
+    """A container image, pinned by digest. If no digest can be known, the image is pinned by a release tag, and
+    the entry contains the reason.
+    """
 
     name: str
     reference: Annotated[str, Field(pattern=r"^[^\s:@]+(/[^\s:@]+)*(:[\w.-]+)?(@sha256:[0-9a-f]{64})?$")]

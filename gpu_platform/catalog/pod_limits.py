@@ -43,7 +43,9 @@ claims.
 hostPath is not listed, because Pod Security covers it.
 """
 INLINE_CSI_DRIVERS: Final = ("gcsfuse.csi.storage.gke.io",)
-"""CSI drivers that pods may use for inline volumes, because they mount with the identity of the pod."""
+"""CSI drivers that pods may use for inline volumes, because these drivers mount volumes with the identity of the
+pod.
+"""
 SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 """Annotation that, with the value "false", prevents the Cluster Autoscaler from removing the pod's node."""
 KEEP_FROM_KARPENTER: Final = "karpenter.sh/do-not-disrupt"
@@ -59,7 +61,7 @@ LEAVING_TAINTS: Final = (
     "karpenter.sh/disrupted",
     "node.kubernetes.io/unschedulable",
 )
-"""Keys of the NoSchedule taints of nodes that are being drained. A pod that tolerates such a taint can be
+"""Keys of the NoSchedule taints on nodes that are being drained. A pod that tolerates such a taint can be
 scheduled on the node again.
 
 Sources: kubernetes/autoscaler, cluster-autoscaler/utils/taints/taints.go; Karpenter docs 1.8, "Disruption";

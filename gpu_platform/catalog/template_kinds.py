@@ -1,4 +1,4 @@
-"""Where the objects that members create contain pod templates, as CEL for the API server's policies.
+"""Places of pod templates in the objects that members create, as CEL for the API server's policies.
 
 Kinds and fields: Kubernetes 1.36 API, and the CustomResourceDefinitions of JobSet v1alpha2, Trainer v1alpha1 and
 v1, KubeRay v1, LeaderWorkerSet v1 and KEDA v1alpha1; read 2026-11-25. A kind that is not installed matches no

@@ -40,8 +40,8 @@ def unknown_machine_type(name: str, catalog: Catalog, vendor: str | None = None)
 
 
 def machines_of_gpu(gpus: Collection[str], machines: Iterable[MachineType]) -> str:
-    """Return the fix, which lists the first machine types with any of the GPU models. It is an empty string if
-    there are no such types.
+    """Return a fix that lists the first few machine types with any of the GPU models, or an empty string if there
+    are none.
     """
     return _written([one.name for one in machines if one.gpu in gpus])
 

@@ -18,7 +18,7 @@ GOOGLE_LOCATION: Final = rf"^{_GOOGLE_REGION}(-([a-z]|ai\d[a-z]))?$"
 
 
 def is_zone(name: str) -> bool:
-    """Return whether a name is the name of a zone of any cloud."""
+    """Return whether a name is the name of a zone in any cloud."""
     return is_google_zone(name) or AWS_ZONE.fullmatch(name) is not None
 
 
@@ -36,7 +36,7 @@ def google_region(location: str) -> str:
 
 
 def region_of(zone: str) -> str:
-    """Return the region of a zone of any cloud, or an empty string if the text is not a zone."""
+    """Return the region of a zone in any cloud, or an empty string if the name is not a zone."""
     found = _GOOGLE_ZONE.fullmatch(zone) or AWS_ZONE.fullmatch(zone)
     return "" if found is None else found["region"]
 

@@ -43,7 +43,7 @@ def guide_to_markdown(
     full: bool = False,
 ) -> str:
     """Return the guide as Markdown. With `full`, it also contains the manifests. Otherwise, it explains how to get
-    them.
+    the manifests.
     """
     sections = (
         _login(guide, team),

@@ -46,8 +46,8 @@ def read_text(path: Path) -> str | Problem:
 
 
 def out_of_bounds(text: str, octals: list[Problem]) -> Problem | None:
-    """Return a problem for the first limit that a YAML text exceeds, or None. Octal numbers of YAML 1.1 are added
-    to `octals`.
+    """Return a problem for the first limit that a YAML text exceeds, or None. Add a problem to `octals` for each
+    octal number in YAML 1.1 notation.
 
     Raises yaml.YAMLError if the text is not YAML.
     """

@@ -24,7 +24,7 @@ DeviceClassName = Annotated[str, AfterValidator(_class_name)]
 
 
 class DeviceRequirements(SpecModel):
-    """Requirements for a device of Dynamic Resource Allocation. A device must meet all of them."""
+    """Requirements for a device in Dynamic Resource Allocation. A device must meet all requirements."""
 
     memory: Quantity | None = None
     """Minimum GPU memory of the device, such as 40Gi."""
@@ -37,7 +37,7 @@ class DeviceRequirements(SpecModel):
 
 
 class DeviceClass(DeviceRequirements):
-    """DeviceClass of Dynamic Resource Allocation. Its devices share a name and have a separate quota."""
+    """DeviceClass for Dynamic Resource Allocation. Its devices share a name and have a separate quota."""
 
     type: Literal["gpu", "mig"] | None = None
     """`gpu` selects whole GPUs, `mig` selects MIG instances. The default is `mig` if `profile` is set, else `gpu`.

@@ -117,7 +117,7 @@ class CreateEks(SpecModel):
     """
     system: SystemNodes = SystemNodes()
     scheduling: Literal["spread", "pack"] = "spread"
-    """How kube-scheduler compares nodes. `spread` prefers free nodes. `pack` prefers nodes whose CPU, memory and
+    """Which nodes kube-scheduler prefers. `spread` prefers free nodes. `pack` prefers nodes whose CPU, memory and
     GPUs are in use, so that whole nodes stay free.
     """
     support: Literal["standard", "extended"] = "standard"
@@ -148,7 +148,7 @@ class EksCluster(SpecModel):
     kubernetes: Annotated[KubernetesVersion | None, SetsProperties(eks=("version",), karpenter=("version",))] = (
         None
     )
-    """Minor version. For an existing cluster, it is compared with the actual version. If unset with `create`, it
+    """Minor version. For an existing cluster, it is compared with the actual version. With `create`, the default
     is the newest version that is in standard support on EKS and supported by the operator.
     """
     create: CreateEks | None = None
@@ -215,7 +215,7 @@ class EksCluster(SpecModel):
 
 
 class Exclusion(SpecModel):
-    """A period in which GKE does not perform upgrades of the given scope."""
+    """A period in which GKE does not perform upgrades of the type that `scope` names."""
 
     name: DnsLabel
     start: Instant
@@ -343,7 +343,7 @@ class GkeCluster(SpecModel):
     gpu_networks_cidr: Annotated[Cidr, SetsProperties(gke=("gpu_network_ranges",))] = "192.168.0.0/16"
     """Range for the subnets of GPU networks, also on an existing cluster. Each GPU network uses a /20 block."""
     production: bool = True
-    """Whether the cluster is for production. This is only the default of `protect`."""
+    """Whether the cluster is for production. This field only sets the default of `protect`."""
     protect: bool | None = None
     """Refuse to delete or replace the cluster and its pools, and to destroy the stack. The default is the value of
     `production`. To remove the protection, first deploy `protect: false`, which changes nothing else.

@@ -27,7 +27,7 @@ def field_docstrings(model: type[BaseModel]) -> Mapping[str, str]:
 
 
 def field_description(model: type[BaseModel], name: str) -> str:
-    """Return the declared description of a model's field, or its docstring, or an empty string."""
+    """Return the description that a model's field declares, or else its docstring, or an empty string."""
     return model.model_fields[name].description or field_docstrings(model).get(name, "")
 
 

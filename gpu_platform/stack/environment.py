@@ -41,12 +41,12 @@ class Environment(SpecModel):
     """
     pools: Annotated[tuple[Pool, ...], Field(min_length=1, max_length=200)]
     compute_classes: Annotated[tuple[ComputeClass, ...], Field(max_length=50)] = ()
-    """Classes of pools with the same GPU resource. Each class lists its pools in the order in which they receive
-    nodes, such as reserved, on-demand, spot.
+    """Compute classes: pools with the same GPU resource. Each compute class lists its pools in the order in which
+    they receive nodes, such as reserved, on-demand, spot.
     """
     storage: Annotated[dict[DnsLabel, StorageClass], Field(max_length=50)] = {}
     """Storage classes for the teams' volume claims, by name. An EKS cluster that the program creates also has the
-    default class gp3, unless another class is declared as default.
+    default storage class gp3, unless another storage class is declared as default.
     """
     priorities: Annotated[dict[DnsLabel, PriorityValue], Field(max_length=200)] = {}
     """Priority classes, by name and value. They extend or override the defaults `training: 100` and `inference:

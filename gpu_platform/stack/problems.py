@@ -60,7 +60,7 @@ def found_text(value: object) -> str:
 
 
 def problems_of(error: ValidationError, data: object, adapter: TypeAdapter[Any]) -> list[Problem]:
-    """Return every problem of a failed validation of `data` with `adapter`, in the order of the file."""
+    """Return every problem that the validation of `data` with `adapter` found, in the order of the file."""
     schema = _schema(adapter)
     errors = error.errors(include_url=False)
     others = _of_other_branches(errors)

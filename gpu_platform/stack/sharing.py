@@ -108,7 +108,7 @@ class MigDevices(SpecModel):
 
 
 class MigRoll(SpecModel):
-    """Rollout of a new MIG layout to running nodes."""
+    """How a new MIG layout is rolled out to running nodes."""
 
     max_unavailable: int = Field(default=1, ge=1)
     """Maximum number of nodes of the pool that are unavailable at the same time while their layout changes."""

@@ -42,7 +42,9 @@ class DiskStorage(SpecModel):
     on the disk type.
     """
     default: bool = False
-    """Whether this class is used by claims that name no class. At most one class can be the default."""
+    """Whether claims that name no storage class use this storage class. At most one storage class can be the
+    default.
+    """
     retain: bool = False
     """Keep the disk when its claim is deleted. The disk continues to cost money."""
     kms_key: Key | None = None

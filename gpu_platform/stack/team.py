@@ -133,7 +133,7 @@ class TeamQueue(SpecModel):
 
 
 class Workload(SpecModel):
-    """Deployment of a team in the stack file. Its pods have the node selector and tolerations of its pool."""
+    """Deployment of a team in the stack file. Its pods have the node selector and tolerations for its pool."""
 
     name: DnsLabel
     pool: DnsLabel

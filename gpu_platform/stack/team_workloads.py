@@ -128,7 +128,7 @@ class KeptDirectory(SpecModel):
     volume: DnsLabel | None = None
     """A volume that `storage` provides for the team and that pods may write to."""
     storage_class: DnsLabel | None = None
-    """Storage class of the claim, only without `volume`. The default is the cluster's default class."""
+    """Storage class of the claim, only without `volume`. The default is the cluster's default storage class."""
     size: Memory | None = None
     """Size of the claim, only without `volume`. The claim is kept when the entry is removed from the file."""
 
@@ -188,7 +188,7 @@ class TrainingJob(RequestedResources, ContainerSettings):
 
 
 class KafkaLag(SpecModel):
-    """Kafka messages in a topic that a consumer group has not read yet. KEDA queries Kafka directly."""
+    """Messages that a consumer group has not yet read from a Kafka topic. KEDA queries Kafka directly."""
 
     servers: Annotated[
         tuple[

@@ -1,6 +1,6 @@
 """Pods of a team's workloads: resources, tolerations, queue, service account, and security context.
 
-Their containers satisfy Pod Security `restricted`.
+The pods' containers satisfy Pod Security `restricted`.
 
 Sources: Kubernetes docs, Pod Security Standards, and Volumes (emptyDir in memory); read 2026-11-23. Kueue v0.19.2,
 pkg/controller/jobframework/utils.go (annotations of a queued object are parameters of its request); read
