@@ -13,7 +13,9 @@ _RELEASE = "kubernetes:helm.sh/v3:Release"
 
 
 def with_chart_settings(opts: pulumi.ResourceOptions | None, charts: ChartsPlan) -> pulumi.ResourceOptions | None:
-    """Return a component's options that apply the chart settings to all Helm releases below it, at any depth."""
+    """Return options for a component that apply the chart settings to all Helm releases below the component, at
+    any depth.
+    """
     if charts.is_default:
         return opts
 

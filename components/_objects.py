@@ -22,8 +22,8 @@ _NODE = "kubernetes:core/v1:Node"  # a Node has the labels of its pool
 def with_object_settings(
     opts: pulumi.ResourceOptions | None, objects: ObjectsPlan
 ) -> pulumi.ResourceOptions | None:
-    """Return options that add the stack file's settings for all objects to a component's Kubernetes objects, at
-    any depth.
+    """Return options for a component that add the stack file's labels, annotations and pull secrets to all
+    Kubernetes objects below the component.
     """
     if objects.is_default:
         return opts

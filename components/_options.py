@@ -17,7 +17,7 @@ that a killed `up` created.
 """
 
 FORCE: Final = True
-"""Kubernetes provider setting that sets the declared fields even if another field manager owns them.
+"""Kubernetes provider setting that applies the declared fields even if another field manager owns them.
 
 Each creation has its own field manager. Without this setting, the fields of an object that a killed `up` created
 would conflict with every later change. Manual changes to declared fields are overwritten. `gpu-platform` checks

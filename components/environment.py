@@ -156,7 +156,7 @@ class Environment(pulumi.ComponentResource):
     def _create_identities(
         self, args: EnvironmentPlan, cluster: ReachedCluster
     ) -> Mapping[str, Sequence[pulumi.Resource]]:
-        """Create the cloud resources for the teams' identities, and return them by team."""
+        """Create the cloud resources for the teams' identities. Return these resources by team."""
         identities = args.identities
         if identities is None:
             return {}

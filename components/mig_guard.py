@@ -2,7 +2,7 @@
 
 A cloud applies the labels of a node group to its live nodes at once, and Pulumi applies the labels of a Node. The
 MIG manager then partitions GPUs under running pods. `gpu-platform up` therefore first changes the nodes one after
-another. It then passes the pools, with the MIG config of all their nodes, in the variable ROLLED_VARIABLE. A
+another. It then passes the pools, with the MIG config of all their nodes, in the variable `ROLLED_VARIABLE`. A
 resource hook refuses any other update of the label before the provider is called.
 
 Your own programs have the same hook, but no rollout. After you have drained all nodes of a pool, set the variable

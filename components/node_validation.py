@@ -39,8 +39,8 @@ _SYSFS_FOLDERS = {"sysfs-pci": "bus/pci/devices", "sysfs-devices": "devices"}
 _PORT = 8080
 _METRICS = "gpu-metrics"  # name of the container port for metrics
 _CLAIM = "every-gpu"
-# The agent publishes its report by server-side apply.
-# The ConfigMaps of its program and expectations are immutable, and their names contain a hash of the content.
+# The agent publishes its report with server-side apply.
+# The ConfigMaps with its program and expectations are immutable, and their names contain a hash of the content.
 _AGENT_VERBS = ["create", "patch"]
 _EVENTS_NAMESPACE = "default"  # namespace of Events about nodes
 # A change to the expectations must reach every node at once, including failing nodes.
@@ -378,7 +378,7 @@ class NodeValidation(pulumi.ComponentResource):
                         *driver_env,
                         *sysfs_env,
                         # Set the variable even if the limit is 0.
-                        # With it, agents also add the startup taint to nodes that have lost their MIG instances.
+                        # Agents then also add the startup taint to nodes that have lost their MIG instances.
                         *(
                             {"name": MOST_HELD_VARIABLE, "value": str(most)}
                             for most in (self._validation.most_held.get(pool.name),)

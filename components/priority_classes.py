@@ -10,9 +10,9 @@ from components._kubernetes_object import KubernetesObject
 from components._options import child_options
 from gpu_platform.planning.teams.section import PriorityClassPlan
 
-# Pods of a higher class evict pods of lower classes when no GPU is free.
+# Pods with a higher priority class preempt pods with a lower priority class when no GPU is free.
 _PREEMPTION = "PreemptLowerPriority"
-# A global default would change the priority of every pod in the cluster that names no class.
+# A global default would change the priority of every pod in the cluster that names no priority class.
 _GLOBAL_DEFAULT = False
 
 

@@ -21,7 +21,9 @@ ClassParameters = Mapping[str, Parameters]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageClassesArgs:
-    """Planned storage classes. `parameters` maps each class to the parameters that are outputs of resources."""
+    """Planned storage classes. `parameters` maps each storage class to the parameters that are outputs of
+    resources.
+    """
 
     classes: tuple[StorageClassPlan, ...]
     parameters: ClassParameters = field(default_factory=dict[str, Parameters])

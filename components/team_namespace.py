@@ -220,8 +220,8 @@ class TeamNamespace(pulumi.ComponentResource):
             spec={
                 "hard": _FORBIDDEN_PODS,
                 "scopeSelector": {
-                    # This selector matches every class except the allowed classes.
-                    # Pods without a class are allowed.
+                    # This selector matches every priority class except the allowed priority classes.
+                    # Pods without a priority class are allowed.
                     "matchExpressions": others
                 },
             },

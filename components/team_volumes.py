@@ -12,7 +12,8 @@ from gpu_platform.planning.clouds.storage import NFS, VolumePlan
 
 # The data belongs to somebody else, and must remain after the claim and the volume are deleted.
 _RECLAIM = "Retain"
-# With an empty class, the claim does not get the default class, and no claim with a class can bind the volume.
+# With an empty storage class, the claim does not get the default storage class.
+# No claim with a storage class can bind the volume.
 _NO_CLASS = ""
 # Buckets and shared file systems have no size, but Kubernetes requires one.
 _SIZE = "1Gi"

@@ -1,4 +1,4 @@
-"""Parts of launch templates that GPU and system nodes share, such as volumes, metadata options and tags."""
+"""Launch template settings that GPU and system nodes share, such as volumes, metadata options and tags."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""`GkeGpuNetworks` and `GkePodNetworks`: VPCs for GPU NICs, and the Kubernetes networks that connect pods to
-them.
-"""
+"""`GkeGpuNetworks` and `GkePodNetworks`: VPCs for GPU NICs, and Kubernetes networks that connect pods to them."""
 
 from __future__ import annotations
 

@@ -73,8 +73,8 @@ class GpuPlatformArgs(TypedDict, total=False):
     validation: ValidationSettings
     """Validation of every node before teams can use it."""
     cleanup: Cleanup
-    """Reports unused objects in the teams' namespaces, and deletes them if configured. If unset, nothing is
-    checked.
+    """Clean-up that reports unused objects in the teams' namespaces, and deletes them if configured. If unset,
+    there is no clean-up.
     """
     changes: Changes
     """When nodes may be changed, and how many at a time. `window` is allowed only for a GKE cluster that the

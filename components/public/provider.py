@@ -3,7 +3,7 @@
 It extends the SDK's provider of packaged components, which infers the schema from the annotations:
 
 - The stack file's models describe the properties.
-- An Output is refused if its property needs a plain value. The SDK would drop the Output.
+- An Output is refused if its property needs a plain value. The SDK would otherwise drop the Output.
 - Wrong arguments are reported by property, without a traceback.
 """
 

@@ -70,8 +70,8 @@ class GpuCluster(TypedDict, total=False):
     service_cidr: pulumi.Input[str]
     """EKS node pools with a custom image: IPv4 CIDR block of the cluster's Services."""
     id: pulumi.Input[str]
-    """GKE node pools: full name of the cluster, projects/P/locations/L/clusters/C. If unset, derived from the
-    other fields.
+    """GKE node pools: full name of the cluster, projects/P/locations/L/clusters/C. If unset, the name is derived
+    from the other fields.
     """
     node_service_account: pulumi.Input[str]
     """GKE node pools: e-mail of the nodes' service account."""
