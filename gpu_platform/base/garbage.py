@@ -1,5 +1,5 @@
 """Garbage collection settings for a process that runs a single command. Almost all objects of such a process live
-until it ends.
+until the process ends.
 
 These objects are modules, models, a plan and resources. With both functions, `gpu-platform check` of the stack
 `local` took 1.5 s of CPU time instead of 2.4 s. Of these 2.4 s, the last collections at Python's exit took 0.3 s.

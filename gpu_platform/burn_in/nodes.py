@@ -27,7 +27,9 @@ def node_states(
     claims: Iterable[Mapping[str, Any]],
     selector: Mapping[str, str],
 ) -> list[NodeState]:
-    """Return the nodes of a pool, sorted by name. `pods` and `claims` must cover the whole cluster."""
+    """Return the nodes of a pool, sorted by name. `pods` and `claims` must contain all pods and claims in the
+    cluster.
+    """
     users = _users(pods, claims)
     found = [
         NodeState(

@@ -148,7 +148,7 @@ class Catalog:
                 return None
 
     def rdma_drivers(self, machine: MachineType) -> RdmaDrivers | None:
-        """Return the drivers with GPUDirect RDMA on a machine type, or None if all drivers may have it."""
+        """Return the drivers with GPUDirect RDMA support for a machine type, or None if any driver may have it."""
         return self.aws_family(machine).rdma_drivers if machine.vendor == "aws" else None
 
     def burn_in_limit(self, machine: MachineType, measure: Measure) -> BurnInLimit | None:

@@ -20,7 +20,9 @@ _HELD_BACK: Final = frozenset({names.STARTUP_TAINT_KEY, names.READINESS_TAINT_KE
 
 
 def takes_pods(node: Mapping[str, Any]) -> bool:
-    """Return whether pods can start on a node now: it is ready, not cordoned, and not held back by validation."""
+    """Return whether pods can start on a node now: it is ready, not cordoned, and not tainted because of
+    validation.
+    """
     spec = mapping_at(node, "spec")
     if spec.get("unschedulable") or any(taint["key"] in _HELD_BACK for taint in items_at(spec, "taints")):
         return False

@@ -145,7 +145,9 @@ def why_it_is_deactivated(workload: Mapping[str, Any]) -> str:
 
 
 def _stop(condition: Mapping[str, Any], reason: str = "") -> str:
-    """Return why Kueue stopped a workload, with the message of the failed admission check if there is one."""
+    """Return why Kueue stopped a workload. If an admission check failed, the result contains the message of that
+    check.
+    """
     text = _STOPPED[reason or _reason(condition)]
     _, _, cause = str(condition.get("message", "")).partition(" due to ")
     return f"{text}: {cause}" if cause and _reason(condition) in ("AdmissionCheck", "Deactivated") else text

@@ -67,9 +67,9 @@ class ExistingCluster(SpecModel):
     parts: GpuParts = GpuParts()
     """Which components the program installs, and which the cluster already has."""
     network_policies: Literal["cilium"] | None = None
-    """Component that enforces network policies with host names. Teams need it for `fqdn` in `egress`. `cilium`
-    stands for Cilium with its DNS proxy. The proxy is enabled unless `l7Proxy` is turned off. If unset,
-    `egress` may contain only addresses.
+    """Component that enforces network policies with host names. Teams need such a component for `fqdn` in
+    `egress`. `cilium` stands for Cilium with its DNS proxy. The proxy is enabled unless `l7Proxy` is turned off.
+    If unset, `egress` may contain only addresses.
     """
 
 

@@ -45,7 +45,9 @@ class StackFile:
 
 
 class _StrictLoader(yaml.CSafeLoader):
-    """Safe YAML loader that records duplicate keys and uses the first value. PyYAML silently uses the last."""
+    """Safe YAML loader that records duplicate keys and uses the first value of each. PyYAML would silently use the
+    last value.
+    """
 
     twice: list[Problem]
 

@@ -107,9 +107,9 @@ class Validation(SpecModel):
     """How long `up` waits until all nodes of a pool pass."""
     gate_nodes: NodeGate = "never"
     """When GPU nodes have a taint that keeps teams' pods off. With `startup`, new nodes have the taint until they
-    pass validation, including nodes that an autoscaler adds. With `always`, nodes also have a taint later while a
-    check fails. `gate_nodes` of a pool overrides this field. If neither field is set, `startup` applies to pools
-    in which the MIG manager partitions GPUs, because a new node offers whole GPUs before it is partitioned.
+    pass validation, including nodes that an autoscaler adds. With `always`, nodes also have a taint whenever they
+    fail a check later. `gate_nodes` of a pool overrides this field. If neither field is set, `startup` applies to
+    pools in which the MIG manager partitions GPUs, because a new node offers whole GPUs before it is partitioned.
     `never` applies to other pools.
     """
     node_readiness: bool = False

@@ -296,8 +296,8 @@ class Pool(SpecModel):
     capacity: Capacity = OnDemand()
     headroom: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Number of GPUs that are kept free for the next pods, in a pool with an autoscaler. Pods of the lowest
-    priority occupy these GPUs, and the teams' pods preempt them. The number is at most the number of GPUs of one
-    node, or a multiple of the GPUs of one node.
+    priority occupy these GPUs, and the teams' pods preempt them. The number is either at most the GPU count of one
+    node, or a multiple of that count.
     """
     schedule: Annotated[
         PoolSchedule | None,

@@ -37,7 +37,9 @@ _FOUND_LIMIT = 80
 _TEXT, _KEY = "TEXT", "KEY"  # placeholders in examples
 _TIME = "2026-12-14T11:30:00Z"
 NEAREST = r"write (-?\d+), the (?:least|most) that is allowed"
-"""Pattern of the fix for a whole number that is out of range. It contains the nearest allowed number."""
+"""Pattern that matches the fix for a whole number that is out of range. The fix contains the nearest allowed
+number.
+"""
 UNKNOWN_KEY = "unknown key"
 """Beginning of `found` in a problem whose path ends with a key that is not allowed."""
 

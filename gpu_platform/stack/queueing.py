@@ -46,6 +46,6 @@ class Queueing(SpecModel):
     system nodes.
     """
     pods_ready_timeout: Duration = "2h"
-    """How long the pods of a started workload may take until all are ready, including image pulls and loading
-    models. After this time, the workload returns to the queue.
+    """Maximum time until all pods of a started workload are ready, including image pulls and loading models. After
+    this time, the workload returns to the queue.
     """

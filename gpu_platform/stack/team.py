@@ -139,8 +139,8 @@ class Workload(SpecModel):
     pool: DnsLabel
     replicas: int = Field(default=1, ge=0, le=1000)
     gpus: int = Field(default=1, ge=0, le=16)
-    """Number of whole GPUs per pod. On a shared or MIG pool, a pod has exactly one share or instance. It must be 0
-    on a CPU pool, and cannot be 0 on other pools.
+    """Number of whole GPUs per pod. On a shared or MIG pool, a pod has exactly one share or instance. The number
+    must be 0 on a CPU pool, and cannot be 0 on other pools.
     """
     profile: MigProfileName | None = None
     """MIG profile, required if the pool offers several."""

@@ -77,8 +77,8 @@ class RequestedResources(SpecModel):
 
     pool: DnsLabel
     gpus: int = Field(default=1, ge=0, le=16)
-    """Number of whole GPUs per pod. On a shared or MIG pool, a pod has exactly one share or instance. It must be 0
-    on a CPU pool, and cannot be 0 on other pools.
+    """Number of whole GPUs per pod. On a shared or MIG pool, a pod has exactly one share or instance. The number
+    must be 0 on a CPU pool, and cannot be 0 on other pools.
     """
     profile: MigProfileName | None = None
     """MIG profile, required if the pool offers several."""
@@ -178,8 +178,8 @@ class TrainingJob(RequestedResources, ContainerSettings):
     """Time from SIGTERM to SIGKILL, which must be long enough to write a checkpoint."""
     topology: Literal["required", "preferred"] | None = None
     """Whether all nodes of the pods must be close to each other (`required`), or may be apart if no such nodes are
-    free (`preferred`). It applies to jobs with several pods and topology-aware queues. `required` needs a pool in
-    a cloud that labels nodes by their proximity. The default is `preferred`.
+    free (`preferred`). The field applies to jobs with several pods in topology-aware queues. `required` needs a
+    pool in a cloud that labels nodes by their proximity. The default is `preferred`.
     """
     api: Literal["job", "jobset", "trainjob"] | None = None
     """Kubernetes API of the job. The default is `trainjob` if `addons` contains `trainer`, `jobset` if it contains

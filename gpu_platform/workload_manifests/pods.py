@@ -73,7 +73,7 @@ class TeamPods:
         name: str = "main",
         **rest: Any,  # noqa: ANN401 - of a pod
     ) -> Manifest:
-        """Return the pod template of an entry.
+        """Return the pod template of a workload.
 
         `container` contains the container's fields except image, command, environment, resources and mounts.
         `labels` are labels in addition to the name. `name` is the name of the container. `rest` contains further
