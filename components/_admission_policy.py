@@ -36,7 +36,9 @@ def namespace_policy(
 
 
 def bound_policy(metadata: Manifest, spec: Manifest, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
-    """Create a ValidatingAdmissionPolicy, and a binding that denies requests that violate it."""
+    """Create a ValidatingAdmissionPolicy and its binding. The API server then denies requests that violate the
+    policy.
+    """
     return _with_binding("ValidatingAdmissionPolicy", metadata, spec, {"validationActions": ["Deny"]}, opts)
 
 

@@ -21,7 +21,7 @@ class EksOutputs:
     service_cidr: pulumi.Output[str]
     vpc_id: pulumi.Output[str]
     subnet_ids: Mapping[str, pulumi.Output[str]]
-    """Id of the private subnet in each zone that a pool names, by zone."""
+    """Ids of the private subnets by zone, for the zones that pools name."""
     all_subnet_ids: pulumi.Output[list[str]]
     """Ids of the private subnets in all zones, for pools that specify no zone."""
     cluster_security_group_id: pulumi.Output[str]

@@ -24,14 +24,14 @@ _TAINTS_OF_ALL = pulumi.ResourceOptions(ignore_changes=["spec.taints"])
 class NodePool(pulumi.ComponentResource):
     """The nodes of one pool.
 
-    In the sandbox, it creates `v1/Node` objects, which KWOK simulates. For an autoscaled pool it also creates
-    Karpenter's NodePool and KWOKNodeClass. On an existing cluster, it labels the nodes that the stack file names.
+    In the sandbox, the component creates `v1/Node` objects, which KWOK simulates. For an autoscaled pool it also
+    creates Karpenter's NodePool and KWOKNodeClass. On an existing cluster, it labels the nodes that the stack file
+    names. It does not change nodes that are selected by label.
 
-    It does not change the taints of existing nodes, because `spec.taints` is one list for all owners, and a patch
-    would remove other owners' taints. Validation reports a missing taint. Nodes that a selector selects are not
-    changed.
+    The component does not change the taints of existing nodes, because `spec.taints` is one list for all owners,
+    and a patch would remove other owners' taints. Validation reports a missing taint.
 
-    Outputs: `node_names`, the nodes that it created or labelled.
+    Outputs: `node_names`, the nodes that the component created or labelled.
     """
 
     node_names: pulumi.Output[list[str]]

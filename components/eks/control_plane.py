@@ -23,7 +23,7 @@ _KEY_ACTIONS = ["kms:Encrypt", "kms:Decrypt", "kms:DescribeKey", "kms:CreateGran
 # Use only access entries.
 # A typo in the aws-auth ConfigMap can lock everybody out, and IAM does not log changes to it.
 _AUTHENTICATION_MODE = "API"
-# Nodes and pods reach the API server within the VPC, even if it has a public endpoint.
+# Nodes and pods reach the API server within the VPC, even if the API server has a public endpoint.
 _PRIVATE_ENDPOINT = True
 # Admins manage the whole cluster.
 # Team members have Roles in their namespaces.

@@ -41,8 +41,8 @@ class EksTeamIdentities(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _create(self, role: TeamRole) -> list[pulumi.Resource]:
-        """Create a role, unless it exists, and its association. Return the resources that must exist before pods
-        start, because a pod receives credentials only when it starts.
+        """Associate a role with the team's service account, after creating the role if it does not exist. Return
+        the resources that must exist before pods start, because a pod receives credentials only when it starts.
         """
         policies: list[pulumi.Resource] = []
         role_arn: pulumi.Input[str]

@@ -30,8 +30,8 @@ class GkeFileSystemsArgs:
 
 
 class GkeFileSystems(pulumi.ComponentResource):
-    """Private services access, which connects the nodes of a created network to Managed Lustre, and roles on
-    buckets.
+    """Private services access, with which nodes in a VPC that the program creates reach Managed Lustre, and the
+    teams' IAM roles on buckets.
 
     Outputs: `parameters`, the parameters that are known only after the deployment, by storage class.
     """

@@ -54,7 +54,9 @@ def plan_pool(kind: str, name: str, arguments: Mapping[str, Any]) -> Environment
 
 
 def plan_operator(kind: str, name: str, arguments: Mapping[str, Any]) -> EnvironmentPlan:
-    """Return the plan for an operator for the cluster's pools. Raises BadArguments that lists every problem."""
+    """Return the plan for an operator that serves the cluster's pools. Raises BadArguments that lists every
+    problem.
+    """
     source = f"{kind} {name}"
     _refuse_outputs(source, arguments, INPUTS)
     return _plan(source, arguments)

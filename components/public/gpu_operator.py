@@ -36,10 +36,10 @@ class GpuOperatorArgs(TypedDict, total=False):
 class GpuOperator(pulumi.ComponentResource):
     """The NVIDIA GPU Operator, and the other resources that GPU pools need once per cluster.
 
-    Create only one per cluster. It consists of the operator's release with its sharing and MIG configurations,
-    priority classes, DeviceClasses, monitoring, and the cloud's plugins. On EKS the plugin is the EFA device
-    plugin. On GKE the plugins are the installers for drivers and GPUDirect, and the networks for GPU NICs. Its
-    child component of the same type creates only the operator.
+    Create only one per cluster. The component consists of the operator's release with its sharing and MIG
+    configurations, priority classes, DeviceClasses, monitoring, and the cloud's plugins. On EKS the plugin is the
+    EFA device plugin. On GKE the plugins are the installers for drivers and GPUDirect, and the networks for GPU
+    NICs. The child component of the same type creates only the operator.
     """
 
     release: pulumi.Output[str]

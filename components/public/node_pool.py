@@ -20,7 +20,7 @@ class GpuNodePoolArgs(PoolSettings, total=False):
     operator: Operator
     """The GPU Operator of the cluster, which determines the driver and toolkit of the nodes."""
     name: str
-    """Name of the pool. If unset, the name of the component."""
+    """Name of the pool. The default is the name of the component."""
 
 
 class GpuNodePool(pulumi.ComponentResource):

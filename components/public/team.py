@@ -22,7 +22,7 @@ class GpuTeamArgs(TeamSettings, total=False):
     operator: Operator
     """The GPU Operator of the cluster."""
     name: str
-    """Name of the team and of its namespace. If unset, the name of the component."""
+    """Name of the team and of its namespace. The default is the name of the component."""
     priorities: Mapping[str, float]
     """Values of the cluster's priority classes by name. If unset, `training` is 100 and `inference` is 1000."""
     device_classes: Mapping[str, DeviceClass]
