@@ -123,13 +123,13 @@ def _next_best(one: SuggestedPool) -> str:
 
 
 def _throughput(found: Throughput) -> str:
-    own = f"{found.tflops:.0f} TFLOP/s in bfloat16, {found.tflops_per_usd_hour:.0f} for each USD/h"
+    own = f"{found.tflops:.0f} TFLOP/s in bfloat16, {found.tflops_per_usd_hour:.0f} per USD/h"
     most = found.most
     if most is None:
         return f"{own}: no other machine type that fits has more TFLOP/s per USD"
     return (
-        f"{own}; the most TFLOP/s per USD: {most.nodes} x {most.machine_type}, {most.tflops_per_usd_hour:.0f} for "
-        f"each USD/h, at {most.usd_per_hour:.2f} USD/h"
+        f"{own}; the most TFLOP/s per USD: {most.nodes} x {most.machine_type}, {most.tflops_per_usd_hour:.0f} per "
+        f"USD/h, at {most.usd_per_hour:.2f} USD/h"
     )
 
 
