@@ -1,13 +1,14 @@
 """Computes by brute force whether the pods of all quotas fit on the nodes of a small stack file.
 
-The result is the correct verdict for `capacity`. The search tries every placement. The module neither calls the
-planner nor reads its catalogue. Its copies of the machine types, the kubelet's reservations and the quota rules
-come from the same sources. It supports the stack file fields that `random_stacks.py` writes.
+The result is the verdict that `capacity` should give. The search tries every placement. The module neither calls
+the planner nor reads its catalogue. It has its own copies of the machine types, the kubelet's reservations and the
+quota rules, taken from the same sources as the planner's. It supports the stack file fields that
+`random_stacks.py` writes.
 
 A node has CPU, memory, a maximum number of pods, units of each GPU resource, EFA interfaces and huge pages. A pod
 can request each of these. If the kubelet aligns pods, the GPUs of a pod are on as few NUMA nodes as possible. The
-pods of a team run on any node with their resource, because team members may tolerate the taints of a pool. Teams
-with the priority `training` use inference pools only if no other pool has the resource.
+pods of a team run on any node with the GPU resource that they request, because team members may tolerate the
+taints of a pool. Teams with the priority `training` use inference pools only if no other pool has the resource.
 
 Sources: EC2 and Compute Engine documentation (machine types); awslabs/amazon-eks-ami (reserved CPU and memory,
 pods); Google Cloud, "Plan GKE Standard node sizes"; NVIDIA MIG user guide (memory slices); docs/capacity.md (the
@@ -35,7 +36,7 @@ class Machine(NamedTuple):
     """A machine type, with memory in MiB. Only EC2 types have `interfaces` and `addresses` (IP addresses per
     interface).
 
-    `numa` contains the number of GPUs of each NUMA node. It is empty if the numbers are unknown or if all GPUs are
+    `numa` contains the number of GPUs on each NUMA node. It is empty if the numbers are unknown or if all GPUs are
     on one NUMA node.
     """
 
@@ -65,7 +66,7 @@ MACHINES: Final[Mapping[str, Machine]] = {
     "e2-standard-4": Machine("gcp", 4, 16_384),
     "dgx-a100-640gb": Machine("on-prem", 256, 2_097_152, 8, numa=(2, 2, 2, 2)),
 }
-MEMORY_SLICES: Final = {  # memory slices of each MIG profile; an A100 (40 GB or 80 GB) has 8
+MEMORY_SLICES: Final = {  # memory slices of each MIG profile; an A100 (40 GB or 80 GB) has 8 slices
     "1g.5gb": 1, "2g.10gb": 2, "3g.20gb": 4, "4g.20gb": 4, "7g.40gb": 8,
     "1g.10gb": 1, "2g.20gb": 2, "3g.40gb": 4, "4g.40gb": 4, "7g.80gb": 8,
 }  # fmt: skip
@@ -77,7 +78,7 @@ class Node(NamedTuple):
     """Free resources of a node. `units` contains the number of units of each resource in `_Fleet.resources`.
 
     If the kubelet aligns pods to NUMA nodes, `gpus` contains the number of GPUs on each NUMA node, and `numa` the
-    number of free GPUs.
+    number of these GPUs that are free.
     """
 
     pool: int
@@ -120,8 +121,8 @@ def fits(stack: Mapping[str, Any]) -> str:
 
 
 def has_units(stack: Mapping[str, Any]) -> bool:
-    """Return whether the desired nodes have enough units of each resource in total, regardless of where pods are
-    placed.
+    """Return whether the desired nodes have, in total, enough units of each resource for all pods, wherever the
+    pods are placed.
     """
     fleet = _Fleet(stack)
     nodes = fleet.nodes([pool["count"]["desired"] for pool in stack["pools"]])
@@ -142,7 +143,8 @@ def place_all(nodes: Sequence[Node], pods: Sequence[Pod]) -> bool:
     once.
     """
     states = {tuple(sorted(nodes))}
-    # Placing large pods and pods with few pools first leaves fewer states to try, with the same result.
+    # Large pods, and pods that may run on few pools, are placed first.
+    # This leaves fewer states to try, and does not change the result.
     for pod in sorted(
         pods, key=lambda pod: (len(pod.pools), -pod.units, -max(pod.pools.values(), default=(0, 0))[0])
     ):
@@ -359,7 +361,9 @@ def _quota(team: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _daemonsets(provider: str, machine: Machine, efa: int) -> tuple[int, int, int]:
-    """Return the millicores, MiB and pods that DaemonSets request on a node."""
+    """Return the CPU (millicores) and memory (MiB) that DaemonSets request on a node, and the number of their
+    pods.
+    """
     found = [(50, 64, 1)]  # requests of the node agent
     if provider != "sandbox":
         found.append((100, 130, 2))  # allowance for the cluster owner's DaemonSets

@@ -4,7 +4,7 @@
 
 `brute_force.py` computes the correct verdict, and shares neither code nor data with the planner. The program skips
 stacks that the planner refuses because a quota exceeds the capacity of all nodes. It also skips stacks with too
-many placements to try. It replaces each skipped stack by another, and prints the number of skipped stacks. It
+many placements to try. It replaces each skipped stack with another, and prints the number of skipped stacks. It
 exits with code 1 if a verdict differs or is `unknown`.
 """
 
@@ -45,7 +45,7 @@ class Compared(NamedTuple):
 
 
 def compare(seed: int) -> Compared:
-    """Return the verdicts of the planner and of brute force for the stack that a seed generates."""
+    """Return the verdicts of the planner and of brute force for the stack that is generated from a seed."""
     stack = random_stack(seed)
     provider = stack["cluster"]["provider"]
     try:

@@ -1,4 +1,4 @@
-"""NumPy's default sort, implemented without NumPy. It puts equal values in the same order as NumPy.
+"""NumPy's default sort, implemented without NumPy. It puts equal values in the same order as NumPy does.
 
 pandas uses this sort to order a table by a column. It is a quicksort, which may change the order of equal values.
 It puts the first, the middle and the last value of a range in order, partitions the range at the middle value, and

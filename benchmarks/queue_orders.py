@@ -1,9 +1,9 @@
 """FIFO, SJF and SRTF job orders of published schedulers, for rehearsals on virtual clusters.
 
 Each team has a separate pool (a virtual cluster), and a job with n GPUs consists of n pods with one GPU each. All
-GPUs of a job are placed at once and consolidated. If a job fits on one node, it runs on the node that has the
-fewest free GPUs but enough for the job. A larger job fills empty nodes and places its remaining GPUs on one more
-node: the node with the most free GPUs.
+GPUs of a job are placed at once and consolidated. If a job fits on one node, it runs on the node with the fewest
+free GPUs among the nodes that have enough. A larger job fills empty nodes and places its remaining GPUs on one
+more node: the node with the most free GPUs.
 
 The code follows S-Lab-System-Group/HeliosArtifact (Hu et al., "Characterization and Prediction of Deep Learning
 Workloads in Large-Scale GPU Datacenters", SC 2021) at commit bdaae10, framework/QSSF Service: policies/fifo.py,
@@ -43,7 +43,7 @@ def restart_seconds(gpus: int) -> float:
 
 
 class _Clusters:
-    """Schedules the jobs of each virtual cluster that changed, once per point in time."""
+    """Schedules the jobs of the virtual clusters that have changed, at most once per point in time."""
 
     def __init__(self, actions: Actions) -> None:
         self._actions = actions
@@ -61,7 +61,7 @@ class _Clusters:
         self._changed[job.job.team] = None
 
     def _place(self, job: Job, now: float) -> bool:
-        """Start a job if its GPUs fit on the nodes; return whether it started."""
+        """Start a job if its pods can be placed now; return whether it started."""
         cluster = self._pools[job.job.team]
         places = consolidated(cluster, job.shape.pods)
         if places is None:

@@ -5,14 +5,14 @@ SRTF.
 
 The trace is Philly's job log or a table in the Helios format. `gpu-platform rehearse` accepts the same formats.
 The clusters are a CSV file with the columns `vc` and `node num` (or `nodes`). Jobs of other virtual clusters are
-left out. The trace is rehearsed (extensions.capacity.rehearsal) with the orders and the consolidated placement of
-the published simulator (queue_orders.py). If figures were published for the trace and the clusters, the output
+left out. The trace is rehearsed (extensions.capacity.rehearsal) with the job orders and the consolidated placement
+of the published simulator (queue_orders.py). If figures were published for the trace and the clusters, the output
 shows them next to the results (queue_replay_published.yaml).
 
-Under SRTF, the published simulator ends each job one second late, and so does this program. Jobs that arrive
-together keep the order of the file. In the published table, such jobs have the order of the published simulator's
-sort (numpy_sort.py). docs/queue-replay.md describes how to get the traces and how closely the two simulators
-agree.
+Under SRTF, the published simulator ends each job one second late, and so does this program. Jobs that arrive at
+the same time keep the order of the file. The published table is the exception: there, the published simulator's
+sort (numpy_sort.py) determines their order. docs/queue-replay.md describes how to get the traces and how closely
+the two simulators agree.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def read_clusters(path: Path) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Time window of replayed jobs. It begins at `start`, and ends `seconds` after the first job in it."""
+    """Time window of replayed jobs. It begins at `start`, and ends `seconds` after its first job arrives."""
 
     start: float | None = None
     seconds: float | None = None
@@ -75,7 +75,9 @@ class Replayed:
 
 
 def sorted_lines(table: Path) -> list[int]:
-    """Return the line numbers of a table in the Helios format, in the order of HeliosArtifact's log_process.py."""
+    """Return the line numbers of a table in the Helios format, in the order in which HeliosArtifact's
+    log_process.py sorts the lines.
+    """
     with table.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.DictReader(file)
         found = [(reader.line_num, seconds_of(row["submit_time"]) or 0.0) for row in reader]
@@ -91,8 +93,8 @@ def jobs_of(
 ) -> Replayed:
     """Return the jobs of the virtual clusters in the order of their arrival, as pods with one GPU each.
 
-    `lines` contains the lines of the table in the order of arrival. If it is given, the jobs are sorted a second
-    time, as in the published simulator.
+    `lines` contains the line numbers of the table in the order of arrival. If it is given, the jobs are sorted a
+    second time, as in the published simulator.
     """
     rank = {line: at for at, line in enumerate(lines or ())}
     left_out = Counter(trace.left_out)
@@ -265,7 +267,7 @@ def date_of(text: str) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Replay a trace and print one table. `arguments` are the arguments of the command line."""
+    """Replay a trace and print one table. `arguments` are the command-line arguments."""
     parser = argparse.ArgumentParser(description="Replay a trace on virtual clusters under FIFO, SJF and SRTF.")
     parser.add_argument(
         "--trace", type=Path, required=True, help="Philly's job log, or a table in the Helios format"

@@ -1,4 +1,4 @@
-"""Random small stack files that test the planner's proofs. The documents are built without the planner."""
+"""Generates small random stack files that test the planner's proofs. It does not use the planner."""
 
 from __future__ import annotations
 
@@ -157,8 +157,8 @@ def _workload(draw: Random, pool: dict[str, Any], node: Node, number: int) -> di
 
 
 def _part(draw: Random, free: int) -> int:
-    """Return a random request for a resource of which a node has `free` left: an even part, possibly plus one
-    unit, or another fraction.
+    """Return a random request for a resource: an even part of the amount `free`, possibly plus one unit, or
+    another fraction of it.
     """
     if draw.random() < 0.4:
         return max(1, free // draw.choice((1, 2, 3, 4)) + draw.choice((0, 0, 1)))
