@@ -130,10 +130,10 @@ def _node(live: Mapping[str, Any], plan: EnvironmentPlan, catalog: Catalog) -> N
 
 
 def _gpus(allocatable: Amounts, planned: Node | None, labels: Mapping[str, str]) -> tuple[Amounts, ...]:
-    """Return the units of each GPU.
+    """Return the units that each GPU of a node offers.
 
-    If the node offers the planned units, the result contains the planned units. Otherwise, the node's units are
-    spread evenly over its GPUs.
+    If the node offers the planned number of units, they are spread over its GPUs as planned. Otherwise, they are
+    spread evenly.
     """
     offered = {
         name: count

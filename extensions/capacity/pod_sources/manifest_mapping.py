@@ -70,7 +70,7 @@ class ManifestMapping:
         return default
 
     def amounts(self, key: str) -> dict[str, int]:
-        """Return the quantities of a mapping by resource."""
+        """Return the quantities in a mapping, by resource."""
         found: dict[str, int] = {}
         place = self.at(key)
         for name, quantity in place.value.items():

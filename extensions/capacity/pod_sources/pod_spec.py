@@ -66,7 +66,9 @@ def devices_of(device_class: str, count: int, selectors: Sequence[object]) -> Ma
 def read_pod(
     spec: ManifestMapping, cluster: Cluster, *, team: str, name: str, kind: str, count: int
 ) -> PodGroup | Skipped:
-    """Return the pods of a spec that is not yet in the cluster. Problems are added to the spec's list."""
+    """Return a group of pods from the spec of pods that are not yet in the cluster. Problems are added to the
+    spec's list of problems.
+    """
     containers = read_containers(spec)
     team_plan = cluster.team_plan(team)
     selector = spec.texts("nodeSelector")

@@ -80,7 +80,9 @@ class _Waiting:
         return best[3] if best is not None else None
 
     def remove(self, job: Job) -> None:
-        """Remove a job, either the first of its shape or the sticky job that is tried before all others."""
+        """Remove a job from the queue: either the first job of its shape, or the sticky job, which is tried before
+        all others.
+        """
         if job is self.sticky:
             self.sticky = None
         jobs = self.jobs[job.shape]
@@ -203,7 +205,8 @@ class Kueue:
             return
         entry.cells = self._requests.of(job.shape, best_pool)
         if entry.mode == _FIT and self._topology and not self._has_nodes(job, best_pool):
-            # If nodes lack room, Kueue searches for jobs to preempt, just as it does if quota is missing.
+            # If the nodes lack free capacity, Kueue searches for jobs to preempt, just as it does if quota is
+            # missing.
             entry.mode, best_needed, entry.nodes_lack = _PREEMPT, entry.cells, True
         if entry.mode < _FIT:
             wanted = Wanted(job, queue, best_pool, entry.cells, best_needed, self._topology)
@@ -362,7 +365,7 @@ class Kueue:
 
 
 def _preferred(left: _Mode, right: _Mode) -> bool:
-    """Return whether one mode is better than another, as in Kueue's isPreferred without a declared preference."""
+    """Return whether `left` is better than `right`, as Kueue's isPreferred does without a declared preference."""
     if left[0] == _NO_FIT or right[0] == _NO_FIT:
         return left[0] != _NO_FIT
     if (left[0] == _NO_CANDIDATES) != (right[0] == _NO_CANDIDATES):

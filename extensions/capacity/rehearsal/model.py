@@ -22,8 +22,8 @@ Wait = Literal["quota", "nodes"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """Requests of a job's pods, which are all equal. Jobs with the same shape are interchangeable for quotas and
-    nodes.
+    """Requests of each pod of a job. All pods of a job are equal. Jobs with the same shape are interchangeable for
+    quotas and nodes.
 
     `resource` is the resource name of a GPU, a share or a MIG instance. Each of the `pods` pods requests `units`
     units of this resource. `cpu` and `memory` are the requests of one pod, or None if they are in proportion to
@@ -55,7 +55,7 @@ class RehearsalPool:
     """A node pool with GPUs.
 
     `offers` maps each GPU resource to its number of units on a node. `gpus` is the number of GPUs, or the fraction
-    of a GPU, that one unit represents. `parts` is the CPU and memory for each unit of a pod that requests neither.
+    of a GPU, that one unit represents. `parts` contains the CPU and memory per unit for pods that request neither.
     If `scaled` is true, an autoscaler changes the number of nodes between `min` and `max` as pods become pending;
     otherwise the pool always has `desired` nodes. `numa` contains the units of each resource on each NUMA node. It
     is set if the kubelet refuses a pod whose units would be on more NUMA nodes than necessary. With `single_numa`,

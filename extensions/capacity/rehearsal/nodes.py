@@ -1,9 +1,10 @@
 """Free capacity of the pools' nodes, and the two methods that place pods on nodes.
 
-- Kueue with a topology assigns nodes to all pods of a job at once. It chooses the node with the least free
-  capacity that fits all pods. If there is none, it uses several nodes, starting with the least free capacity.
-  Source: kubernetes-sigs/kueue v0.19.2, pkg/cache/scheduler/tas_flavor_snapshot.go (findLevelWithFitDomains,
-  sortedDomains) and TASProfileMixed, which is on by default; read 2026-11-23.
+- Kueue with a topology assigns nodes to all pods of a job at once. Of the nodes with room for all pods, it chooses
+  the one with the least free capacity. If no node has room for all pods, it uses several nodes, starting with
+  those that have the least free capacity. Source: kubernetes-sigs/kueue v0.19.2,
+  pkg/cache/scheduler/tas_flavor_snapshot.go (findLevelWithFitDomains, sortedDomains) and TASProfileMixed, which is
+  on by default; read 2026-11-23.
 - kube-scheduler places pods one by one, each on the node with the largest fraction of free CPU and memory
   (NodeResourcesFit, LeastAllocated), as `place` does.
 
@@ -102,7 +103,7 @@ class PoolNodes:
 
     def assign(self, need: Need, pods: int) -> dict[int, int] | None:
         """Return the number of pods by node, as Kueue's topology-aware scheduling assigns them, or None if not all
-        fit.
+        pods fit.
         """
         rooms: list[tuple[int, int]] = []
         best: tuple[int, int] | None = None

@@ -40,7 +40,7 @@ class NumaUnits:
         return sum(free) if units == 1 else self._room(list(free), units)
 
     def fits(self, node: int, units: int) -> bool:
-        """Return whether a node has room for one more pod now."""
+        """Return whether one more pod fits on a node now."""
         return self._choice(self._free[node], units) is not None
 
     def take(self, job: Job, node: int, units: int, pods: int) -> None:

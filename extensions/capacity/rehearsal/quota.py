@@ -29,7 +29,7 @@ _ZERO: Final[Share] = (0, 0.0)
 class Cohort:
     """Quota that the queues of a cohort lend each other.
 
-    `usage` adds up, for each cell, how far each queue's usage exceeds the quota that it does not lend.
+    For each cell, `usage` is the sum of the usage by which each queue exceeds the quota that it does not lend.
     """
 
     def __init__(self, cells: int) -> None:

@@ -33,10 +33,10 @@ class TeamReport:
     """Results for the jobs of a team, or for all jobs if `team` is None.
 
     `unfinished` jobs never received all their pods. `impossible` jobs do not fit on empty nodes, or exceed the
-    whole quota. `waited_for` contains the number of jobs by what they waited for last. `gpu_hours` are the GPU
-    hours of running jobs. `lost_gpu_hours` are the GPU hours that repeated work after a preemption. `utilisation`
-    is `gpu_hours` divided by the GPU hours of all nodes. `usd` is the cost of `gpu_hours`, or None if a price is
-    unknown.
+    total quota. `waited_for` contains the number of jobs by what they waited for last. `gpu_hours` are the GPU
+    hours of running jobs. `lost_gpu_hours` are the GPU hours spent on repeating work after a preemption.
+    `utilisation` is `gpu_hours` divided by the GPU hours of all nodes. `usd` is the cost of `gpu_hours`, or None
+    if a price is unknown.
     """
 
     team: str | None
@@ -56,7 +56,7 @@ class TeamReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolReport:
-    """Results for a pool over the time of the rehearsal.
+    """Results for a pool over the whole rehearsal.
 
     `held` is the fraction of the pool's GPUs that pods held, including pods that waited for other pods of their
     job. `fragmented` is the fraction of the pool's GPUs that was free on nodes with pods. Both are None if the

@@ -98,7 +98,9 @@ class PodScheduler:
         return True
 
     def _preempt(self, job: Job) -> bool:
-        """Preempt the jobs that the scheduler chooses to make room for one pod. Return whether there were any."""
+        """Preempt the jobs that the scheduler chooses to make room for one pod. Return whether any jobs were
+        preempted.
+        """
         best: tuple[tuple[int, int, int], list[Job]] | None = None
         for pool, need in self._allowed(job):
             for node, on in enumerate(pool.jobs_on):

@@ -76,10 +76,10 @@ def rehearse(
     advance: Callable[[], None] | None = None,
     admission: Callable[[Actions], Admission] | None = None,
 ) -> Recorded:
-    """Simulate a rehearsal and return its record. The teams of the jobs must be teams of the platform.
+    """Rehearse a trace on a platform and return the record. The teams of the jobs must be teams of the platform.
 
     `advance` is called once for each job that has ended. `admission` replaces the queues or quotas of the
-    platform. With it, the number of nodes in each pool does not change.
+    platform. If it is given, the number of nodes in each pool stays constant.
     """
     return _Simulation(platform, trace, assumptions or Assumptions(), advance or _nothing, admission).run()
 
@@ -346,7 +346,7 @@ _END, _TIMEOUT, _RETRY, _WAKE = range(4)
 
 
 class _Quotas:
-    """ResourceQuotas of teams. Pods are created as long as the quota has room, in the order of their jobs."""
+    """ResourceQuotas of teams. Pods are created in the order of their jobs, as long as the quotas allow it."""
 
     def __init__(self, left: list[dict[str, int]], pools: list[PoolNodes]) -> None:
         self._left, self._pools = left, pools
@@ -365,7 +365,7 @@ class _Quotas:
         yield "pods", 1
 
     def can_ever_run(self, job: Job) -> bool:
-        """Return whether quota and nodes have room for all pods of a job when nothing else runs."""
+        """Return whether all pods of a job fit within the quota and on the nodes when nothing else runs."""
         most = self._most[job.team]
         for name, amount in self._request(job):
             if name in most and amount * job.shape.pods > most[name]:

@@ -53,7 +53,7 @@ class RehearsalStack:
 
 
 def stack_of(plan: EnvironmentPlan, catalog: Catalog) -> RehearsalStack:
-    """Return the platform of a plan, without pools that have no GPUs or teams that have their own stack."""
+    """Return the platform of a plan. It leaves out pools without GPUs, and teams that have their own stack."""
     teams = tuple(team.namespace for team in plan.teams)
     pools = tuple(_pool(pool, plan, catalog) for pool in plan.pools if pool.has_gpus)
     queues, packs = plan.queues, plan.cluster.scheduler.scores == "most-allocated"

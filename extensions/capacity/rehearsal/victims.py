@@ -28,8 +28,8 @@ class Victim(NamedTuple):
 class Wanted(NamedTuple):
     """A waiting job, and the pool that it would use.
 
-    `cells` contains its requests, and `needed` the requests that lack quota. `nodes` is true if the search also
-    considers room on nodes.
+    `cells` contains its requests, and `needed` the requests for which quota is missing. `nodes` is true if the
+    search also considers free capacity on nodes.
     """
 
     job: Job
@@ -60,7 +60,7 @@ class Victims:
         del running[at]
 
     def find(self, wanted: Wanted) -> list[Victim]:
-        """Return the jobs to preempt, or an empty list if preemption cannot make enough room."""
+        """Return the jobs to preempt, or an empty list if preemption would not let the waiting job start."""
         if not self._may_find(wanted):
             return []
         return self._fair_search(wanted) if self._fair else self._classical_search(wanted)
@@ -193,7 +193,7 @@ class Victims:
             take_all(self._pools, victim.job, places)
 
     def has_nodes(self, wanted: Wanted) -> bool:
-        """Return whether the nodes have room for the job now."""
+        """Return whether the job fits on the nodes now."""
         need = self._pools[wanted.pool].need(wanted.job.shape)
         return need is not None and self._pools[wanted.pool].assign(need, wanted.job.shape.pods) is not None
 
@@ -251,9 +251,10 @@ def _entry(job: Job) -> tuple[int, float, int, Job]:
 def _next_target(
     queue: Queue, lists: dict[Queue, list[Job]], at: dict[Queue, int], pruned: set[Queue]
 ) -> Queue | None:
-    """Return the queue with the highest share. Its next job is the next candidate for preemption.
+    """Return the queue with the highest share, whose next job is the next candidate for preemption.
 
-    Only queues with candidates left that borrow quota are considered. The waiting job's own queue need not borrow.
+    Only queues that still have candidates and borrow quota are considered. The waiting job's own queue is
+    considered even if it does not borrow quota.
     """
     best: Queue | None = None
     best_share: Share = (-1, 0.0)

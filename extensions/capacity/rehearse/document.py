@@ -17,8 +17,8 @@ are between 0 and 1. `usd` is null if a price is unknown.
     (cost of these GPU hours).
   - `pools` contains `pool`, `nodes` (mean), `gpu_hours`, `held` and `fragmented` (shares, or null if the pool had
     no nodes) and `usd`.
-  - `impossible` contains the jobs for which no node or quota has room: `team`, `count`, `pods`, `units` and
-    `resource`.
+  - `impossible` contains the jobs that never fit on the nodes or within the quota: `team`, `count`, `pods`,
+    `units` and `resource`.
   - `line` contains `step`, `capacity`, and `used` and `waiting` by team, as the mean number of GPUs in each step.
   - `jobs` contains `name`, `team`, `arrival`, `start` (of the first run, or null), `end` (or null), `waited`,
     `waited_for` (or null), `preemptions` and `state` (`ended`, `impossible`, or the state at the end of the

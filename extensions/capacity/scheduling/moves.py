@@ -16,14 +16,12 @@ from extensions.capacity.scheduling.schedule import Placement
 from extensions.capacity.scheduling.state import NodeState
 
 _MOST_MOVES: Final = 8
-"""Maximum number of pods that one plan moves. More moves would disrupt more than they free."""
+"""Maximum number of pods that one plan moves. More moves would cause too much disruption for the freed GPUs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """A running pod, as an index of `Scenario.running`, and the node that it can move to, as an index of
-    `Scenario.nodes`.
-    """
+    """Move of a running pod: its index in `Scenario.running`, and that of its new node in `Scenario.nodes`."""
 
     running: int
     target: int
@@ -118,7 +116,7 @@ class _Board:
                 break
         else:
             return None
-        # A pod that was chosen early may turn out to be able to stay.
+        # Some pods that were chosen early may be able to stay.
         for one in tuple(leaving):
             trial.take(self._scenario.running[one].pod)
             if trial.fits(group.needs()):
@@ -132,8 +130,8 @@ class _Board:
         """Return moves of pods to other nodes, the largest pod first, or None if a pod does not fit on any other
         node.
 
-        Each pod moves to the node with the fewest free GPUs on which it fits. With `only_used`, nodes whose GPUs
-        are all idle are not considered.
+        Of the nodes on which a pod fits, it moves to the one with the fewest free GPUs. With `only_used`, nodes
+        whose GPUs are all idle are not considered.
         """
         trials: dict[int, NodeState] = {}
         moves: list[Move] = []

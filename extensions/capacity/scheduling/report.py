@@ -20,14 +20,14 @@ _PROFILES: Final[tuple[ProfileName, ...]] = ("default", "most-allocated", "packe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingGroup:
-    """Pending pods of a group, why they are pending, and what changes help. `advice` is empty if none helps."""
+    """Pending pods of a group, why they are pending, and changes that help. `advice` is empty if none helps."""
 
     group: int
     pending: tuple[Pending, ...]
     reasons: tuple[Reason, ...]
     advice: tuple[Advice, ...]
     advised: bool
-    """False if no trials were left when this group's turn came."""
+    """False if no trials were left to find advice for this group."""
 
     @property
     def count(self) -> int:
@@ -53,7 +53,7 @@ class PlacementReport:
 
 
 def report_placement(scenario: Scenario, types: Sequence[NodeType]) -> PlacementReport:
-    """Place the pods of a scenario and report the result. `types` are nodes that can be added to pools."""
+    """Place the pods of a scenario and report the result. `types` are the nodes that can be added to pools."""
     placement = place(scenario)
     adviser = Adviser(scenario, placement, types)
     pending: list[PendingGroup] = []

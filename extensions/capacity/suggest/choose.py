@@ -75,10 +75,10 @@ def cheapest_mix(
 ) -> Mix | None:
     """Return the cheapest mix found within about `seconds`, or None if a demand does not fit any option.
 
-    OR-tools CP-SAT chooses by the total resources of a pool's nodes. The planner's proof then assigns every pod to
-    a node. If there are too few nodes, the model excludes this choice and chooses again. At the time limit, the
-    best mix so far is returned. In the worst case, it contains a separate pool of the cheapest nodes for each
-    demand. A mix of fewer pools is preferred if it costs at most the fraction `within` more.
+    OR-tools CP-SAT chooses pools by the total resources of their nodes. The planner's proof then assigns every pod
+    to a node. If a pool has too few nodes for its pods, CP-SAT excludes this choice and chooses again. At the time
+    limit, the best mix so far is returned. In the worst case, it contains a separate pool of the cheapest nodes
+    for each demand. A mix of fewer pools is preferred if it costs at most the fraction `within` more.
     """
     if unfit(requests, options):
         return None
@@ -257,8 +257,8 @@ def prove_pool(pool: ChosenPool, requests: Sequence[PodRequest]) -> Proof:
 
 
 class _Model:
-    """Solver model whose variables are the number of nodes of each option, and of each demand's pods by kind of
-    slot.
+    """Solver model. Its variables are the number of nodes of each option, and the number of each demand's pods by
+    kind of slot.
     """
 
     def __init__(self, requests: Sequence[PodRequest], options: Sequence[Option]) -> None:

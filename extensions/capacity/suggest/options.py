@@ -96,7 +96,7 @@ class PodRequest:
 
 
 def free_of_machine(machine: MachineType, kind: str) -> NodeResources:
-    """Return the resources that DaemonSets leave on a node, minus the huge pages of training over RDMA."""
+    """Return the resources that DaemonSets leave on a node, minus the huge pages that training over RDMA uses."""
     uses_rdma = machine.rdma_interfaces > 0 and kind == "training"
     left = free.free_of_machine(machine, huge_pages_mib=vendor_of(machine).rdma_huge_pages_mib if uses_rdma else 0)
     return NodeResources(left.cpu_millicores, left.memory_mib)
@@ -274,7 +274,9 @@ def _undominated(
 
 
 def _layouts(requests: Sequence[PodRequest], gpu: Gpu) -> list[Layout]:
-    """Return the MIG layouts of profiles that some demand can use, without those that another layout contains."""
+    """Return the MIG layouts of profiles that some demand can use. Layouts that another layout contains are left
+    out.
+    """
     if gpu.mig is None:
         return []
     plain = {profile.name for profile in gpu.mig.profiles if not {"+", "-"} & set(profile.name)}
@@ -284,7 +286,7 @@ def _layouts(requests: Sequence[PodRequest], gpu: Gpu) -> list[Layout]:
 
 @cache
 def _largest(mig: Mig, useful: frozenset[str]) -> tuple[Layout, ...]:
-    """Return the MIG layouts of the `useful` profiles, without layouts that another layout contains. Cached."""
+    """Return the MIG layouts of the `useful` profiles, except layouts that another layout contains. Cached."""
     layouts = {
         tuple((name, count) for name, count in layout if name in useful) for layout in largest_multisets(mig)
     } - {()}

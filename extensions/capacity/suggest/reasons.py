@@ -17,7 +17,7 @@ def mode_name(option: Option) -> str:
 
 
 def reasons(chosen: ChosenPool, requests: Sequence[PodRequest]) -> tuple[str, ...]:
-    """Return the reasons for a pool: its pods, its mode, and why they fit."""
+    """Return the reasons for a pool: its pods, its mode, and why the pods fit."""
     held: dict[int, dict[str, int]] = {}
     for (number, slot), count in chosen.pods.items():
         held.setdefault(number, {})[slot] = count

@@ -197,7 +197,8 @@ def _unused(mix: Mix, reservations: Sequence[Reservation]) -> Mapping[str, int]:
 
 
 def _machines(demands: Demands, catalog: Catalog) -> tuple[list[Priced], tuple[str, ...]]:
-    """Return the machines that may be chosen with their prices, and the names of machines without a known price.
+    """Return the machines that may be chosen, each with its price, and the names of machines without a known
+    price.
 
     If the region belongs to one vendor, another vendor's machines are chosen only with a price in the workloads
     file. The same applies to machines that are not sold with the file's `capacity`.

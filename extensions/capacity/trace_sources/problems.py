@@ -10,7 +10,7 @@ MOST: Final = 20
 
 
 class TraceProblems:
-    """Collects the first MOST problems and counts all others."""
+    """Collects the first `MOST` problems and counts all further problems."""
 
     def __init__(self) -> None:
         self._found: list[Problem] = []
@@ -24,7 +24,7 @@ class TraceProblems:
             self._more += 1
 
     def all(self) -> list[Problem]:
-        """Return the problems. If there are more than MOST, the last entry contains the number of further
+        """Return the problems. If there are more than `MOST`, the last entry contains the number of further
         problems.
         """
         if not self._more:

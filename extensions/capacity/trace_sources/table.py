@@ -120,9 +120,8 @@ class Table:
             self.columns = []
 
     def require(self, needed: Sequence[str], optional: Sequence[str], *, strict: bool) -> bool:
-        """Report columns that are missing or repeated, and with `strict` also unknown columns.
-
-        Return whether all are valid.
+        """Report columns that are missing or repeated, and with `strict` also unknown columns. Return whether all
+        columns are valid.
         """
         known = [*needed, *optional]
         well = True
