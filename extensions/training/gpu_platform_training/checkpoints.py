@@ -105,7 +105,8 @@ class Checkpoints:
         self._directory = directory
         self._keep = keep
         # Threads write checkpoints during training.
-        # In the process group of training, they could receive its messages.
+        # They use a separate process group, because in the training's process group they could receive its
+        # messages.
         self._group = dist.new_group(backend="gloo")
         self._stager = Stager()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")

@@ -1,4 +1,5 @@
-"""Memory that is needed to train a model, for each GPU, the host and its disks, and the layouts that fit.
+"""Computes the memory that training a model needs on each GPU, on the host and on its disks, and the layouts that
+fit.
 
 DeepSpeed uses these bytes for each parameter with AdamW and 16-bit precision: 2 for the parameter in 16 bits; 2
 for its gradient in 16 bits, or 4 in 32 bits; 4 for the parameter in 32 bits; 8 for the optimizer's two moments.
@@ -21,7 +22,7 @@ TORCH_STATE_BYTES: Final = 16
 # Fraction of a container's memory that is available for the model state.
 # The remaining memory is for data loaders, pinned buffers and the program.
 _HOST_SHARE: Final = 0.8
-# Factor that DeepSpeed's estimators multiply the state by, to include buffers.
+# Factor by which DeepSpeed's estimators multiply the size of the state, to include buffers.
 _BUFFER_FACTOR: Final = 1.5
 # Assume that the largest layer has a sixteenth of the parameters, as in Llama 3 8B.
 # The fraction is smaller in larger models.
@@ -71,7 +72,7 @@ class Machines:
 class Layout:
     """One layout of the model's state: bytes on each GPU, and in the memory and on the disks of each pod.
 
-    `stage` is the ZeRO stage. `optimizer_on` and `parameters_on` are gpu, cpu or nvme.
+    `stage` is the ZeRO stage. `optimizer_on` and `parameters_on` are `gpu`, `cpu` or `nvme`.
     """
 
     stage: int

@@ -1,7 +1,7 @@
 """Launcher of a training job: `python -m gpu_platform_training.train [OPTIONS] module:function [ARGUMENTS]`.
 
 In a pod, it is the container's command. It checks the pod's GPUs, starts one process for each GPU with torchrun's
-agent, and ends with an exit code of `gpu_platform_training.exit_codes`. The processes run this module as well.
+agent, and ends with an exit code from `gpu_platform_training.exit_codes`. The processes run this module as well.
 They join the job and call the function with a `gpu_platform_training.training.Training`.
 
 Only Kubernetes restarts failed pods. The restarts of torchrun are disabled, so that every failure is handled and

@@ -109,7 +109,7 @@ class Training:
 
     @contextmanager
     def forward(self) -> Iterator[None]:
-        """Run the forward pass in the precision of the options."""
+        """Run the forward pass in the precision that the options select."""
         with speed.autocast(self.precision, self.place.device):
             yield
 
@@ -137,7 +137,7 @@ class Training:
         """
         self._tokens += tokens
         self._flops += tokens * self._parameters * _FLOPS_PER_PARAMETER_AND_TOKEN if flops is None else flops
-        self._loss = loss.detach()  # read only at the interval, because reading it waits for the GPU
+        self._loss = loss.detach()  # the loss is read only at the interval, because reading it waits for the GPU
 
     # -- steps ----------------------------------------------------------------------------------------------
 
@@ -309,7 +309,7 @@ def _memory(allocator: Allocator | None, place: ProcessRank, granted: Granted) -
 
 
 def _common(text: str) -> str:
-    """Return the first process's value in every process."""
+    """Broadcast the first process's string, and return it in every process."""
     texts: list[Any] = [text]
     dist.broadcast_object_list(texts, src=0, device=torch.device("cpu"))
     return texts[0]
@@ -322,7 +322,7 @@ def _seed(seed: int, step: int, rank: int) -> int:
 class _Agreement:
     """Lets all processes agree on whether to stop or to save a checkpoint before a step.
 
-    The processes exchange their answers for a step during the previous step, so that no step waits for a slow
+    The processes exchange their values for a step during the previous step, so that no step waits for a slow
     network.
     """
 
