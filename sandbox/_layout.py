@@ -17,7 +17,7 @@ from typing import Final
 from sandbox._modules import DEFAULT
 
 _DAY_SECONDS: Final = 86_400
-# The API server's self-signed certificate is valid for one year and is renewed well before its end.
+# The API server's self-signed certificate is valid for one year and is renewed well before it expires.
 _CERTIFICATE_DAYS: Final = 300
 
 HOST: Final = "127.0.0.1"

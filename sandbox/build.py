@@ -188,7 +188,7 @@ def _existing(module: GoModule, origin: Origin) -> tuple[Path, ...] | None:
 
 
 def _missing(module: GoModule) -> GoModule:
-    """Return the module with the binaries that were not downloaded."""
+    """Return the Go module with only the binaries that were not downloaded and must therefore be built."""
     downloaded = _release_folder(module)
     return module.only([program for program in module.packages if not (downloaded / program).exists()])
 
@@ -249,7 +249,9 @@ def _download(module: GoModule, folder: Path, origin: Origin, progress: Progress
 
 
 def _survey(module: GoModule, origin: Origin) -> Survey:
-    """Return the binaries that can be downloaded. Raises UnknownOutcome if a named mirror lacks a binary."""
+    """Return which binaries can be downloaded, and why others cannot. Raises UnknownOutcome if a named mirror
+    lacks a binary.
+    """
     if origin.build_only:
         return Survey(reasons=dict.fromkeys(module.packages, Reason(f"{VARIABLE}={BUILD}", "is set")))
     answers = survey(module, origin.mirror)

@@ -199,7 +199,7 @@ def status(name: str) -> Status:
 
 
 class _Starter:
-    """One run of `up` for a sandbox, which holds the sandbox's lock."""
+    """One run of `up` for a sandbox. It holds the sandbox's lock."""
 
     def __init__(
         self,

@@ -43,7 +43,7 @@ def build_node(profile: NodeProfile, catalog: Catalog) -> SimulatedNode:
 
 
 def _recorded_node(profile: NodeProfile, machine: MachineType, catalog: Catalog, packed: str) -> SimulatedNode:
-    """Return a node that answers as recorded. Its GPUs have the properties that the GPU Operator needs."""
+    """Return a node that answers NVML calls as recorded, with the GPU properties that the GPU Operator needs."""
     path = "faults[0].recording"
     if len(profile.faults) > 1:
         raise wrong("faults", f"{len(profile.faults)} faults", "only recorded-node", "remove the others")

@@ -150,7 +150,7 @@ def power_usage(gpu: SimulatedGpu) -> int:
 
 @symbol("nvmlDeviceGetTotalEnergyConsumption")
 def total_energy(gpu: SimulatedGpu) -> int:
-    """Return the energy in mJ of one hour at the current power draw."""
+    """Return the energy in mJ that the GPU uses in one hour at the current power draw."""
     return gpu.milliwatt * 3600
 
 

@@ -126,8 +126,8 @@ class MigTable:
         return [each for each in self.profiles for _ in range(layout.get(each.name, 0))]
 
     def _search(self, layout: Mapping[str, int]) -> list[Placement] | None:
-        """Search depth-first for a placement. Instances with the fewest starts come first. Return None if there is
-        none.
+        """Search depth-first for a placement. Instances with the fewest possible starts come first. Return None if
+        there is no placement.
         """
         waiting = sorted(self._instances(layout), key=lambda profile: (len(profile.starts), -profile.size))
 

@@ -42,7 +42,9 @@ class Recording:
         return "" if problem else None
 
     def of(self, function: str, device: str = "") -> Any:  # noqa: ANN401 - JSON
-        """Return the value that a call without details returned, or None if there is none."""
+        """Return the recorded value of a call that is identified by its function and device alone, or None if
+        there is none.
+        """
         return self.answers.get(f"{function} on {device}" if device else function, (None, ""))[0]
 
     @property

@@ -45,7 +45,7 @@ def agent_environment(profile: Path, agent: Path) -> dict[str, str]:
 
 
 class _ListFaults(argparse.Action):
-    """Option that prints and exits before argparse checks required options, like `--version`."""
+    """Option that, like `--version`, prints and exits before argparse checks required options."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
         super().__init__(option_strings, dest, nargs=0, help=help)

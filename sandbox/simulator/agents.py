@@ -32,7 +32,7 @@ class _Server:
 
 
 class Agents:
-    """Builds commands that run node agents, with files and sockets in `folder`. Safe for several threads."""
+    """Builds commands that run node agents, with files and sockets in `folder`. Thread-safe."""
 
     def __init__(self, folder: Path) -> None:
         # The path is absolute, because clients run in other folders.

@@ -1,4 +1,5 @@
-"""Allocatable CPU and memory of a node as a kubelet computes it: capacity - kube-reserved - eviction threshold.
+"""Computes the allocatable CPU and memory of a node as a kubelet does: capacity - kube-reserved - eviction
+threshold.
 
 Source: kubernetes.io, "Reserve Compute Resources for System Daemons" (Node Allocatable). This module implements
 the provider's published formula for kube-reserved a second time. The sandbox checks the numbers of
@@ -60,7 +61,7 @@ def _nodeadm_pods(machine: MachineType) -> int:
 
 
 def _reserved(total: int, ranges: Sequence[tuple[int | None, int]], scale: int) -> int:
-    """Return the reserved part of `total`, the sum over all ranges, rounded half up."""
+    """Return how much of `total` is reserved: the sum over all ranges, rounded half up."""
     lower, reserved = 0, 0
     for upper, part in ranges:
         inside = (total if upper is None else min(total, upper)) - lower

@@ -1,4 +1,5 @@
-"""The driver upgrade controller, which decides the next state of each node and which pods to evict first.
+"""The driver upgrade controller. It decides the next state of each node, and which pods to evict before the driver
+restarts.
 
 All functions are pure. States, limits and filters follow NVIDIA/k8s-operator-libs (pkg/upgrade: upgrade_state.go,
 upgrade_inplace.go, common_manager.go, pod_manager.go; api/upgrade/v1alpha1) and NVIDIA/gpu-operator

@@ -198,7 +198,7 @@ class DriverUpgrades:
 
 
 def _uncordoned(node: Object) -> dict[str, Any]:
-    """Return the final change of an upgrade. A node that was cordoned before the upgrade stays cordoned
+    """Return the last patch to a node in an upgrade. A node that was cordoned before the upgrade stays cordoned
     (updateNodeToUncordonOrDoneState).
     """
     if INITIALLY_CORDONED_ANNOTATION in _annotations(node):

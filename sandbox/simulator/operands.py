@@ -1,4 +1,5 @@
-"""Simulates the restart of operands for another release, node by node. Meanwhile, the node's GPUs are unavailable.
+"""Simulates how operands restart after the operator's release changes, node by node. Meanwhile, the node's GPUs
+are unavailable.
 
 The operands are DaemonSets that update one pod at a time (gpu-operator values.yaml,
 daemonsets.rollingUpdate.maxUnavailable: 1). While the device plugin restarts, the kubelet has no healthy devices
@@ -27,7 +28,9 @@ class Operands:
         self._since: dict[str, float] = {}
 
     def reconcile(self, nodes: Sequence[Object], release: str) -> float:
-        """Restart the operands on the next node with another release; return the seconds until the next step."""
+        """Restart the operands on the next node where they still have another release; return the seconds until
+        the next step.
+        """
         if not release:
             return _IDLE_SECONDS
         for node in (one for one in nodes if not _operands(one)):  # new nodes start with this release

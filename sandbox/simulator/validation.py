@@ -315,7 +315,7 @@ def pod_status(pod: Object, result: Result) -> dict[str, Any]:
 
 
 def _since(before: Mapping[str, Any] | None, status: str, now: str) -> str:
-    """Return the time at which a condition changed to its status."""
+    """Return the time at which a condition changed to its current status."""
     if before is not None and before["status"] == status:
         return before.get("lastTransitionTime") or now
     return now
