@@ -3,8 +3,8 @@
     python -m tools.sandbox_kubernetes v1.35.4
 
 The command reads the release from the ordinary Go module proxy, maps the staging modules to the matching release,
-and lets `go mod tidy` pin the other modules. Then add the version to `only` of the sandbox in support_dates.yaml,
-and build it: `gpu-platform sandbox up --name try --kubernetes 1.35`.
+and lets `go mod tidy` pin the other modules. Then add the version to the sandbox's `only` list in
+support_dates.yaml, and build it: `gpu-platform sandbox up --name try --kubernetes 1.35`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _go(*arguments: str, folder: Path) -> str:
 
 
 def main() -> None:
-    """Write the Go module of the release on the command line."""
+    """Write the Go module for the release that is given on the command line."""
     (release,) = sys.argv[1:] or sys.exit("usage: python -m tools.sandbox_kubernetes RELEASE")
     write_module(release, GO_MODULE / "kubernetes" / _minor(release))
 

@@ -18,7 +18,7 @@ _NOTHING: Final = "none"
 _MIG_MANAGER_LOG: Final = "kubectl logs -n gpu-operator -l app=nvidia-mig-manager --all-pods"
 DEAD_ENDS: Final = ("driver-upgrade", "mig-config-state")
 """Checks that never pass just by waiting: a controller has given up on the node, and a person has to act."""
-# Prefix of a label's value that remains if the MIG manager or the driver's pod ends during a change.
+# Prefix of the label value that remains if the MIG manager or the driver's pod ends during a change.
 # Sources: NVIDIA/gpu-operator#2833 and #316; read 2026-11-29.
 _PAUSED: Final = "paused-for-"
 _REQUIRED: Final = "upgrade-required"
@@ -66,9 +66,9 @@ def check_node(
 ) -> list[CheckResult]:
     """Return the results of all cluster checks of one node. `now` defaults to the time of the call.
 
-    `left` contains the node's GPU pods that an eviction does not remove. They are read only if a driver upgrade
-    has failed. `behind` contains the nodes whose unfinished upgrades prevent the operator from upgrading another
-    node.
+    `left` contains the node's GPU pods that an eviction does not remove. They are queried only after a failed
+    driver upgrade. `behind` contains the nodes whose unfinished upgrades prevent the operator from upgrading
+    another node.
     """
     now = now or datetime.now(UTC)
     return [

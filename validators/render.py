@@ -142,7 +142,7 @@ def _xml(text: str) -> str:
 
 
 def _shared(report: ValidationReport, verdict: str) -> dict[CheckResult, list[NodeReport]]:
-    """Return the checks with a verdict, each with all nodes that have the same result."""
+    """Return the checks with the given verdict, each with all nodes that have the same result."""
     rows: dict[CheckResult, list[NodeReport]] = {}
     for node in report.nodes:
         for check in node.checks:

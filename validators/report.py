@@ -34,8 +34,9 @@ class ExpectedPool:
     """Expectations for one pool: for its node agents' reports, its cluster checks and its number of nodes.
 
     In a pool without hardware expectations (a CPU pool), no agent runs on the nodes, so no reports are required.
-    `selector` selects the pool's nodes. `least` and `most` are the bounds of their number, and `why` names what
-    sets the number within these bounds. `usual` is the number in the stack file, if an autoscaler may change it.
+    `selector` selects the pool's nodes. `least` and `most` are the minimum and maximum number of nodes, and `why`
+    names what sets the number within this range. `usual` is the number in the stack file, if an autoscaler may
+    change it.
     """
 
     hardware: Expectations
@@ -121,7 +122,7 @@ class ValidationReport:
 
     @property
     def verdict(self) -> Verdict:
-        """Combined verdict: fail before unknown before pass, or not-applicable if no check is applicable."""
+        """Combined verdict: the worst of `fail`, `unknown` and `pass`, or `not-applicable` if no check is applicable."""
         return overall(check for node in self.nodes for check in node.checks)
 
     @property
@@ -354,7 +355,10 @@ def with_replacement(check: CheckResult, replacement: str) -> CheckResult:
 
 
 def _why_not_counted(report: Mapping[str, Any] | None, pool: ExpectedPool, pod_uid: str | None) -> str:
-    """Return why a report does not count, or "": it is outdated, of unknown format, or for other expectations."""
+    """Return why a report does not count, or "" if it counts.
+
+    A report does not count if it is outdated, has an unknown format, or was made for other expectations.
+    """
     if report is None:
         return ""
     if report.get("version") != VERSION:

@@ -111,7 +111,7 @@ def _entry(check: str, device: str | None, outcome: Outcome, expectation: Expect
 
 
 def _awaited(outcome: Outcome, expectation: Expectation | None, mig_config: str) -> Outcome:
-    """Replace fail with unknown if the platform has yet to change the node to the expected value.
+    """Replace `fail` with `unknown` if the platform has yet to change the node to the expected value.
 
     If the node changes only at boot and the platform does not reboot it, the severity becomes a warning, so that
     the check does not fail the node.

@@ -29,7 +29,7 @@ from validators.agent.xid_check import XidTable
 DEADLINE_SECONDS = 60.0  # without persistence mode, NVML first initialises every GPU, which takes seconds per GPU
 _BAD_INPUT = 2
 _UNKNOWN = 3
-_SLACK_SECONDS = 30.0  # for checks and publishing, in addition to reading NVML
+_SLACK_SECONDS = 30.0  # extra time for the checks and for publishing, on top of the time for reading NVML
 
 
 def main(arguments: Sequence[str], reader: Reader | None = None) -> int:

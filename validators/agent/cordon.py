@@ -1,9 +1,9 @@
 """Cordons the agent's own node when it keeps failing, and replaces it if the stack requests this.
 
 Only a node with the taint for failing nodes is cordoned. Such a node has one of the pool's Leases (`hold.py`), so
-the agents never cordon more than the allowed share of a pool. An annotation marks the agent's own cordon. The
-agent undoes only this cordon, even after cordoning is removed from the stack. If somebody else has cordoned a
-node, the agent neither changes nor replaces it, because somebody may be working on it.
+the agents never cordon more nodes of a pool than allowed. An annotation marks the agent's own cordon. The agent
+undoes only this cordon, even after cordoning is removed from the stack. If somebody else has cordoned a node, the
+agent neither changes nor replaces it, because somebody may be working on it.
 
 With Karpenter, a NodeClaim owns each Node object. When the NodeClaim is deleted, Karpenter drains the node and
 terminates its instance. Source: karpenter.sh docs, Disruption, "Manual Methods"; karpenter 1.9,
@@ -34,7 +34,7 @@ _CLAIMS = "/apis/karpenter.sh/v1/nodeclaims/"
 
 @dataclass(frozen=True)
 class OnFailure:
-    """Action for a node that was tainted as failing for `failing_seconds`. If it is empty, nothing is done."""
+    """Action for a node that was tainted as failing for `failing_seconds`. An empty `action` does nothing."""
 
     action: str = ""
     failing_seconds: int = 0

@@ -283,7 +283,7 @@ _HOST_BRIDGE, _FAR = 2, 3
 
 
 def _level(one: Sequence[str], two: Sequence[str]) -> int:
-    """Return the distance of two devices as an index into _LEVELS. The arguments are the bridges above each
+    """Return the distance between two devices as an index in `_LEVELS`. The arguments are the bridges above each
     device.
     """
     common = sum(1 for _ in _shared(one, two))

@@ -17,7 +17,7 @@ REPLACE = "drain the node and have the GPU replaced"
 # limits in DCGM: DCGM_LIMIT_MAX_RETIRED_PAGES, _SOFT_LIMIT in dcgm_structs.h; read 2026-11-25
 MOST_RETIRED_PAGES = 63
 MOST_DOUBLE_BIT_PAGES = 15
-# Largest growth of error counters per minute on sound hardware.
+# Maximum growth per minute of error counters on healthy hardware.
 # Source: DCGM, dcgm_gpu_hardware_limits.h; read 2026-11-25.
 # DCGM_LIMIT_MAX_PCIREPLAY_RATE is 8 a minute, and DCGM_LIMIT_MAX_NVLINK_CRC_ERROR is 100 a second.
 # DCGM_LIMIT_MAX_NVLINK_ERROR is 1 replay or recovery, and DCGM_LIMIT_MAX_SBE_RATE is 10, a preliminary limit.

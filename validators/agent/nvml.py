@@ -124,7 +124,7 @@ _OTHER_INIT_REMEDY = "run nvidia-smi on the node and look for Xid and NVRM lines
 def read_nvml(journal: Journal, emit: Emit, *, live: bool = True) -> Snapshot:
     """Open NVML and read all values that the checks need, except those already in the journal.
 
-    Without `live`, no call is made, and values that are missing from the journal are `not-called`.
+    Without `live`, no call is made, and values that are missing from the journal are marked as `not-called`.
     """
     calls = Calls(journal, emit, _kind, live=live)
     xids = _mapped(
@@ -272,7 +272,9 @@ class _Device:
         return self._calls.value(call, function, (self._handle, *arguments), convert or _plain)
 
     def part(self, function: Callable[..., Any], index: int, kind: str) -> tuple[Reading[Any], _Device]:
-        """Request a MIG device or another part of this device. Return the answer, and a reader for the part."""
+        """Request the handle of a MIG device or another component of this device. Return the result, and a reader
+        for it.
+        """
         name = f"{kind} {index} of {self._name}"
         handle = self._calls.handle(Call(function.__name__, name), function, self._handle, index)
         return handle, _Device(self._calls, name, handle.value)

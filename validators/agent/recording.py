@@ -22,7 +22,7 @@ _LOST = {DID_NOT_RETURN: "did not return", ENDED_THE_PROCESS: "ended the reading
 _IDENTITY = ("nvmlDeviceGetUUID", "nvmlDeviceGetSerial")
 
 
-_FABRIC = "nvmlDeviceGetGpuFabricInfoV"  # the last value of its answer is the UUID of the rack
+_FABRIC = "nvmlDeviceGetGpuFabricInfoV"  # in the answer to this call, the last value is the UUID of the rack
 
 
 class BadRecording(Exception):

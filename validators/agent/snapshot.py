@@ -21,7 +21,7 @@ NO_DRIVER_LISTED = "no-NVIDIA-driver-in-it"
 
 @dataclass(frozen=True)
 class Reading(Generic[T]):
-    """Result of one NVML call, which is a value or the reason why there is no value.
+    """Result of one NVML call: a value, or the reason why there is no value.
 
     `problem` is "" if there is a value, and `not-supported` if the GPU does not have the feature. Otherwise it is
     the kind of error: NVML's status in lower case (`gpu-lost`, `function-not-found`, `no-permission`, ...), or one
@@ -75,8 +75,7 @@ class GpuSnapshot:
     """
     slowdown_margin: Reading[int] = field(default_factory=_unread)
     remapped_rows: Reading[tuple[int, int, bool, bool]] = field(default_factory=_unread)
-    """Rows remapped for correctable and for uncorrectable errors, whether one is pending, and whether one failed.
-    """
+    """Rows remapped for correctable and uncorrectable errors, and whether a remapping is pending or has failed."""
     nvlinks: Reading[list[bool]] = field(default_factory=_unread)
     """Whether each link is active."""
     pcie_width: Reading[int] = field(default_factory=_unread)
@@ -152,7 +151,7 @@ class GpuSnapshot:
 
     @property
     def problems(self) -> frozenset[str]:
-        """Problems of the values that could not be read. `peers` is excluded, because its problems may be due to
+        """Problems with values that could not be read. `peers` is excluded, because its problems may be due to
         another GPU.
         """
         own = [getattr(self, field.name) for field in fields(self) if field.name not in ("index", "peers")]

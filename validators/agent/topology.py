@@ -47,7 +47,7 @@ def matrix(snapshot: Snapshot) -> Matrix:
 
 
 def best_sets(found: Matrix, size: int) -> list[tuple[int, ...]]:
-    """Return the sets of `size` GPUs with the fastest slowest connection. If several are equal, their other
+    """Return the sets of `size` GPUs whose slowest connection is the fastest. If several are equal, their other
     connections decide.
     """
     scores = {

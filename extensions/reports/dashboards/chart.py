@@ -1,4 +1,4 @@
-"""Line charts of page.html.
+"""Line charts for page.html.
 
 They scale to every size, and work in light and dark mode, in print and with screen readers.
 """
@@ -49,7 +49,7 @@ class _Scale:
 
 
 def line_chart(panel: Panel, series: Sequence[Series], period: Period) -> dict[str, Any]:
-    """Return the ticks, times and lines for at most MOST_LINES series.
+    """Return the ticks, times and lines for at most `MOST_LINES` series.
 
     The style of a line depends on its position among the sorted names, so that a pool looks the same in all
     panels.
