@@ -104,8 +104,8 @@ class Pod(NamedTuple):
 
 
 def fits(stack: Mapping[str, Any]) -> str:
-    """Return the correct verdict: `placed` if the pods fit on the desired or the maximum number of nodes,
-    otherwise `impossible`.
+    """Return the correct verdict: `placed` if the pods of all quotas fit on the desired or the maximum number of
+    nodes, otherwise `impossible`.
 
     Raises TooLarge.
     """

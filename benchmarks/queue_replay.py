@@ -125,7 +125,9 @@ def jobs_of(
 
 
 def platform_of(clusters: Mapping[str, int], gpus_per_node: int) -> Platform:
-    """Return one pool and one team for each virtual cluster, with enough CPU and memory for every job."""
+    """Return a platform with one pool and one team per virtual cluster. Its nodes have enough CPU and memory for
+    every job.
+    """
     pools = tuple(
         RehearsalPool(
             name=name,
@@ -221,7 +223,7 @@ def _git_blob(path: Path) -> str:
 
 
 def rows(name: str, found: Mapping[str, Means], published: Published | None) -> list[tuple[str, ...]]:
-    """Return the rows of one virtual cluster: the results of each order, next to the published figures."""
+    """Return the table rows for a virtual cluster: the results of each order, next to the published figures."""
     rows: list[tuple[str, ...]] = []
     for order, one in found.items():
         known = published.means[name].get(order) if published is not None else None

@@ -122,7 +122,7 @@ class ValidationReport:
 
     @property
     def verdict(self) -> Verdict:
-        """Combined verdict: the worst of `fail`, `unknown` and `pass`, or `not-applicable` if no check is applicable."""
+        """Combined verdict: the worst of `fail`, `unknown` and `pass`, or `not-applicable` if no check applies."""
         return overall(check for node in self.nodes for check in node.checks)
 
     @property

@@ -24,7 +24,7 @@ class MalformedReport(Exception):
 class CheckResult:
     """Result of one check. `device` is the checked part of the node, such as `GPU 3`, a resource name or a label.
 
-    A node fails if any of its checks fails. It is unknown if a critical check is unknown.
+    A node fails if any of its checks fails. A node is unknown if a critical check is unknown.
     """
 
     id: str

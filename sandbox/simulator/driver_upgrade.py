@@ -160,7 +160,7 @@ def scaled(value: int | str, total: int) -> int:
 
 
 def starting_nodes(nodes: Sequence[NodeState], policy: UpgradePolicy) -> tuple[str, ...]:
-    """Return the nodes that now change from upgrade-required to cordon-required.
+    """Return the nodes that now change from `upgrade-required` to `cordon-required`.
 
     A node that somebody has already cordoned proceeds without a free slot (upgrade_inplace.go).
     """

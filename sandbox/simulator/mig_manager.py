@@ -47,7 +47,7 @@ MigConfigs = Mapping[str, Sequence[MigEntry]]
 
 @dataclass(frozen=True, slots=True)
 class MigOutcome:
-    """The result of the MIG manager: the layouts, the state that it reports, and the reason.
+    """The result of the MIG manager: the layouts, the reported state, and the reason for this state.
 
     `at_once` is true if no GPU had to change, so that the state was never `pending`.
     """

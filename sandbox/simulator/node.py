@@ -99,7 +99,9 @@ def desired_node(
 
 
 def _plugin_config(policy: ClusterPolicy, config_maps: ConfigMaps, node_labels: Mapping[str, str]) -> PluginConfig:
-    """Return the config for the node's device plugin and feature discovery at their start. Raises PluginError."""
+    """Return the config that the node's device plugin and feature discovery read at their start. Raises
+    PluginError.
+    """
     name = policy.device_plugin_config
     if not name:
         return PluginConfig()

@@ -192,7 +192,9 @@ class ValidationPods:
         return read_result(agent.returncode, output.decode(errors="replace"), errors.decode(errors="replace"))
 
     def _token(self, check: _Check, pod: Object) -> str:
-        """Return a token of the pod's service account that is bound to the pod, as a kubelet requests it."""
+        """Return a token of the pod's service account. Like the tokens that a kubelet requests, it is bound to the
+        pod.
+        """
         token, until = check.token
         if time.monotonic() < until:
             return token

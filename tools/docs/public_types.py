@@ -25,7 +25,7 @@ from typing import Any, Required, TypedDict
 import pulumi
 '''
 _OUTPUTS: Final = {("PlatformCluster", "kubeconfig"), ("PlatformCluster", "subnets"), ("Workload", "image")}
-"""Fields that may be Outputs. `INPUTS` in components/public/_arguments.py lists them by place."""
+"""Fields that may be Pulumi Outputs. `INPUTS` in components/public/_arguments.py lists them by place."""
 _SETTINGS: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
     "Pool": ("PoolSettings", ("name",)),
     "Team": ("TeamSettings", ("name", "queue", "identity")),

@@ -409,7 +409,7 @@ def _field_values(found: Any) -> list[int | None]:  # noqa: ANN401 - an array of
 
 
 def _some(values: Reading[list[int | None]], ids: tuple[int, ...]) -> Reading[list[int]]:
-    """Return the values of some fields. The result is `not-supported` if one of them has no value."""
+    """Return the values of the fields in `ids`. The result is `not-supported` if one of them has no value."""
     if values.value is None:
         return Reading(problem=values.problem, call=values.call)
     found = [values.value[_FIELDS.index(each)] for each in ids]

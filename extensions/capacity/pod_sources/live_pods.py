@@ -70,7 +70,7 @@ class _Claims:
         self._counted: set[str] = set()
 
     def of(self, pod: Mapping[str, Any]) -> Mapping[str, int] | str:
-        """Return the number of devices in a pod's claims by device class, or the reason why it is unknown or not
+        """Return how many devices of each class a pod's claims contain, or why this number is unknown or not
         simulated.
         """
         total: dict[str, int] = {}

@@ -14,7 +14,7 @@ from extensions.capacity.scheduling.model import PodGroup
 from gpu_platform.base.errors import Problem, did_you_mean
 
 _Pods = Iterator[tuple[str, ManifestMapping, int]]
-"""Tuples of the suffix of a workload's name, a pod spec, and the number of pods."""
+"""Tuples: the suffix of a workload's name, a pod spec, and the number of pods."""
 
 
 def read_manifests(

@@ -105,7 +105,9 @@ def read_pod(
 def read_existing_pod(
     spec: ManifestMapping, devices: Mapping[str, int], *, team: str, name: str, kind: str
 ) -> PodGroup:
-    """Return a pod that the API server has filled with defaults. `devices` are the devices of its claims."""
+    """Return a pod to which the API server has already added defaults. `devices` contains the devices of its
+    claims.
+    """
     containers = read_containers(spec)
     requests = containers.requests()
     for device_class, count in devices.items():

@@ -92,7 +92,9 @@ def read_containers(spec: ManifestMapping) -> PodContainers:
 
 
 def add_defaults(pod: PodContainers, selector: Mapping[str, str], team: TeamPlan) -> None:
-    """Add the defaults that admission sets for a team's pods, first from the LimitRange, then for GPU pods."""
+    """Add the defaults that admission sets for a team's pods: first those of the LimitRange, then those for GPU
+    pods.
+    """
     for one in (*pod.main, *pod.init):
         for name in (CPU, MEMORY):
             if name not in one.requests and name in team.default_request:

@@ -29,7 +29,7 @@ from extensions.capacity.rehearsal.victims import Victim, Victims, Wanted
 
 _NO_FIT, _NO_CANDIDATES, _PREEMPT, _RECLAIM, _FIT = range(5)
 _Mode = tuple[int, int]
-"""How well a flavor suits a job (higher is better), and 1 if the queue would borrow quota or 0 if not."""
+"""A pair: how well a flavor suits a job (higher is better), and 1 if the queue would borrow quota, otherwise 0."""
 _MOST_CYCLES = 100_000
 _WORST: _Mode = (_NO_FIT, 2)
 _BEST: _Mode = (_FIT, 0)
@@ -135,7 +135,9 @@ class Kueue:
         self.now = 0.0
 
     def can_ever_run(self, job: Job) -> bool:
-        """Return whether a flavor of the job's queue has enough quota and nodes when nothing else runs."""
+        """Return whether a flavor of the job's queue would have enough quota and nodes for the job if nothing else
+        ran.
+        """
         queue = self._queues[job.team]
         for pool in queue.pools:
             cells = self._requests.of(job.shape, pool)
@@ -159,7 +161,7 @@ class Kueue:
         self.retry(queue)
 
     def retry(self, queue: Queue) -> None:
-        """Allow the jobs of all queues in the cohort to be tried again."""
+        """Allow the jobs of all queues in the queue's cohort to be tried again."""
         for one in queue.cohort.members:
             self._waiting[one.index].retry()
 

@@ -90,8 +90,8 @@ class QuotaLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RehearsalQueue:
-    """A Kueue ClusterQueue. `flavors` contains its limits by pool and resource. Kueue tries the pools in this
-    order.
+    """A Kueue ClusterQueue. `flavors` contains its limits by pool and resource, in the order in which Kueue tries
+    the pools.
     """
 
     team: str
@@ -154,7 +154,7 @@ class Job:
         self.job, self.order, self.team = job, order, team
         self.shape = job.shape
         self.left = job.duration
-        self.state = "new"  # one of new, queued, placing, running, ended and impossible
+        self.state = "new"  # `new`, `queued`, `placing`, `running`, `ended` or `impossible`
         self.queued = job.arrival  # time by which the queue sorts its jobs
         self.since = job.arrival  # time at which the job started to wait or to run
         self.admitted = 0.0

@@ -128,7 +128,9 @@ class PoolNodes:
         return None
 
     def best_node(self, need: Need) -> tuple[float, int] | None:
-        """Return score and index of the node that kube-scheduler prefers for a pod, or None if no node fits."""
+        """Return the score and the index of the node that kube-scheduler prefers for a pod, or None if no node
+        fits.
+        """
         found: tuple[float, int] | None = None
         _, units, cpu, memory = need
         numa = self._numa[need[0]]

@@ -18,9 +18,10 @@ from extensions.capacity.rehearsal.nodes import PoolNodes
 Cells = tuple[tuple[int, int], ...]
 """A job's requests: the index and the requested amount of each cell."""
 Share = tuple[int, float]
-"""Dominant resource share.
+"""Dominant resource share, as a pair.
 
-The first number is 1 if the queue borrows with weight 0, so that its share exceeds all others; otherwise 0.
+The first number is 1 if the queue borrows with weight 0, so that its share exceeds all others; otherwise 0. The
+second number is the share itself.
 """
 
 _ZERO: Final[Share] = (0, 0.0)

@@ -13,7 +13,7 @@ from gpu_platform.base.errors import Problem, did_you_mean
 from gpu_platform.base.quantity import counted
 
 ALL_OTHERS = "*"
-"""Key that stands for all teams in the trace that the team mapping does not name."""
+"""Key for all teams in the trace that are missing from the team mapping."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,7 @@ def rehearsal_page(document: Mapping[str, Any]) -> str:
 def _chart(
     key: str, stack: Mapping[str, Any], stacks: Sequence[Mapping[str, Any]], per_second: float
 ) -> dict[str, Any]:
-    """Return a chart of GPUs over time with the teams stacked. All stacks have the same scale."""
+    """Return a chart of GPUs over time with the teams stacked. The charts of all stacks have the same scale."""
     title, top, height = _CHARTS[key]
     gpus = (value for one in stacks for value in (*_sums(one["line"][key]), *_capacity(key, one)))
     most = max(gpus, default=0) or 1

@@ -28,12 +28,12 @@ Kind = Literal["less", "resource", "nodes", "quota"]
 TRIALS: Final = 400
 """Maximum number of times that all pods are placed to find the advice of one report. It limits work, not time."""
 _MOST_NEW_NODES: Final = 16
-_STEPS: Final = {CPU: 10, MEMORY: 2**20}  # smallest changes to requests: 10 millicores and 1 MiB
+_STEPS: Final = {CPU: 10, MEMORY: 2**20}  # step sizes for reduced requests: 10 millicores and 1 MiB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeType:
-    """A node that can be added.
+    """A type of node that can be added to a pool.
 
     `left` is the number of nodes that can be added before the pool reaches its maximum size.
     """

@@ -105,8 +105,8 @@ class PodGroup:
 
     `affinity` contains the terms of the required node affinity. A node must match at least one term; without
     terms, every node matches. `scored` contains the CPU and memory that the scheduler uses for scores. They exceed
-    the requests if containers request none. `admitted` is true for existing pods, which no quota can reject.
-    `kind` is the kind of the object in the file, such as `Deployment`.
+    the requests if some containers have no requests. `admitted` is true for existing pods, which no quota can
+    reject. `kind` is the kind of the object in the file, such as `Deployment`.
     """
 
     name: str

@@ -59,7 +59,7 @@ class NodeState:
     def take(self, group: PodGroup) -> tuple[int, ...]:
         """Place a pod and return the index of a GPU for each of its units.
 
-        Each unit comes from the GPU with the fewest units in use, which the device plugin prefers
+        Each unit comes from the GPU with the fewest units in use, because the device plugin prefers this GPU
         (NVIDIA/k8s-device-plugin, internal/rm/allocate.go, policy `distributed`, read 2026-11-23). The kubelet
         chooses the MIG instance of a pod; the simulation uses the same rule for MIG instances.
         """

@@ -25,7 +25,8 @@ _STYLES: Final = {
 
 
 def show_conformance(stack: str, *, output: Literal["text", "json", "product"], live: bool) -> ExitCode:
-    """Print the answers. With `live`, also check the cluster. Returns a finding if a MUST requirement is not met.
+    """Print the answers to all requirements. With `live`, also check the cluster. Returns a finding if a MUST
+    requirement is not met.
 
     Raises BadInput for a team's stack. Raises UnknownOutcome if the cluster does not answer.
     """

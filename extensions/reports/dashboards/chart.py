@@ -19,7 +19,7 @@ from gpu_platform.base.pages import COLOURS
 
 MOST_LINES: Final = len(COLOURS)
 _DASHES: Final = ("", "7 3", "2 3", "9 3 2 3", "4 2")  # dash patterns, to distinguish lines without colours
-_PLOT: Final = (58, 432, 8, 150)  # left, right, top and bottom in the drawings of page.html
+_PLOT: Final = (58, 432, 8, 150)  # left, right, top and bottom of the plot area in the drawings of page.html
 _SPARK: Final = (2, 438, 3, 37)
 _TICKS: Final = 4
 _TIMES: Final = 4

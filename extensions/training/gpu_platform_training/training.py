@@ -131,7 +131,7 @@ class Training:
         optimizer.zero_grad(set_to_none=True)
 
     def report(self, *, loss: torch.Tensor, tokens: float, flops: float | None = None) -> None:
-        """Record a step. `tokens` (or samples) and `flops` are totals of all processes.
+        """Record a step. `tokens` (or samples) and `flops` are totals over all processes.
 
         If `flops` is None, it is calculated for a transformer.
         """
