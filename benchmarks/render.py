@@ -2,7 +2,7 @@
 
 Run it by hand: .venv/bin/python benchmarks/render.py [--sizes 1 10 100] [--runs 5]
 
-Render and the bare SDK run as whole processes, including imports, and each render writes a new folder. The bare
+`render` and the bare SDK run as whole processes, including imports, and each render writes a new folder. The bare
 SDK process reads the inputs that `render` wrote. It registers each input with its SDK class under the SDK's mock
 monitor, without a stack file, a plan or files. The policies' time is the time that `check` needs to import and
 evaluate them, after recording. The figures are CPU seconds (user and system). Each is the minimum over all runs,

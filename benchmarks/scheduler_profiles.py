@@ -4,10 +4,10 @@ format.
     python benchmarks/scheduler_profiles.py --nodes NODES.csv --pods PODS.csv [PODS.csv ...] [--seeds 42-44]
 
 The node list has the columns cpu_milli, memory_mib, gpu and model. A pod list has the columns cpu_milli,
-memory_mib, num_gpu and gpu_spec, which contains the acceptable models, joined by |, or is empty for any model. The
-traces are openb_node_list_gpu_node.csv and openb_pod_list_*.csv in alibaba/clusterdata, cluster-trace-gpu-v2023.
-kube-scheduler does not support fractions of a GPU. If a pod requests a fraction, the benchmark requests a whole
-GPU.
+memory_mib, num_gpu and gpu_spec. The column gpu_spec contains the acceptable GPU models, joined by |. It is empty
+if any model is acceptable. The traces are openb_node_list_gpu_node.csv and openb_pod_list_*.csv in
+alibaba/clusterdata, cluster-trace-gpu-v2023. kube-scheduler does not support fractions of a GPU. If a pod requests
+a fraction, the benchmark requests a whole GPU.
 
 Pods are drawn from the trace with replacement until they request 130 % of all GPUs. They are placed one by one,
 and no pod leaves, as in Weng et al., "Beware of Fragmentation", USENIX ATC 2023. The result is the percentage of

@@ -1,4 +1,4 @@
-"""File lock between processes. The kernel releases the lock when its holder ends."""
+"""File lock between processes. The kernel releases the lock when the process that holds it ends."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ def _download_or_build(module: GoModule, origin: Origin, progress: Progress) -> 
 
 
 def _download(module: GoModule, folder: Path, origin: Origin, progress: Progress) -> Mapping[str, Reason]:
-    """Download the available binaries into a folder; return why the others have to be built."""
+    """Download the available binaries into a folder; return why the other binaries have to be built."""
     answers = _survey(module, origin)
     if not answers.sums:
         return answers.reasons
@@ -249,8 +249,8 @@ def _download(module: GoModule, folder: Path, origin: Origin, progress: Progress
 
 
 def _survey(module: GoModule, origin: Origin) -> Survey:
-    """Return which binaries can be downloaded, and why others cannot. Raises UnknownOutcome if a named mirror
-    lacks a binary.
+    """Return which binaries can be downloaded, and why other binaries cannot. Raises UnknownOutcome if a named
+    mirror lacks a binary.
     """
     if origin.build_only:
         return Survey(reasons=dict.fromkeys(module.packages, Reason(f"{VARIABLE}={BUILD}", "is set")))

@@ -43,7 +43,7 @@ class CheckResult:
 
     @property
     def needs_attention(self) -> bool:
-        """Whether the verdict is fail or unknown."""
+        """Whether the verdict is `fail` or `unknown`."""
         return self.verdict in (FAIL, UNKNOWN)
 
     @property
@@ -86,7 +86,7 @@ class CheckResult:
 def overall(results: Iterable[CheckResult]) -> Verdict:
     """Combine the verdicts of checks by the agent's rule.
 
-    The result is not-applicable if there are checks but none is applicable.
+    The result is `not-applicable` if there are checks but none is applicable.
     """
     found = list(results)
     if found and all(each.verdict == NOT_APPLICABLE for each in found):

@@ -70,7 +70,7 @@ def devices(node: SimulatedNode) -> str:
 
 
 def limits(node: SimulatedNode) -> str:
-    """Return the part of /proc/self/limits that the node agent reads."""
+    """Return the lines of /proc/self/limits that the node agent reads."""
     limit = node.locked_memory if node.locked_memory is not None and node.locked_memory >= 0 else "unlimited"
     return f"Max locked memory         {limit}            {limit}            bytes\n"
 

@@ -1,4 +1,4 @@
-"""Status and Event that the kubelet writes for a pod that it refuses to run."""
+"""Status and Event that the kubelet writes when it refuses to run a pod."""
 
 from __future__ import annotations
 

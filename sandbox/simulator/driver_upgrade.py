@@ -288,9 +288,7 @@ def _controller(pod: Object) -> str | None:
 
 
 def running_driver(annotations: Mapping[str, str], installed_by_operator: str, default: str) -> str:
-    """Return a node's driver version: the version that the operator installed, or the one that the node booted
-    with.
-    """
+    """Return a node's driver version: the version that the operator installed, or else the version at boot."""
     own = annotations.get(names.SANDBOX_DRIVER_ANNOTATION) or default
     if not installed_by_operator:
         return own

@@ -268,7 +268,7 @@ class Nodes:
             node = self._end_start(node)
         record.advertised = desired.advertised
         record.profile = simulated.profile
-        # A patch also returns changes made by others since `read`, so the node is reconciled again.
+        # A patch also returns changes that other clients made after `read`, so the node is reconciled again.
         settled = version_of(node) == version_of(read) and record.mig_change is None
         record.settled_at = (version_of(node), operator.version, faults) if settled else None
         _note(name, record, (*simulated.notes, *desired.notes))
@@ -334,7 +334,7 @@ class Nodes:
         left = [one for one in taints if one["key"] != names.SANDBOX_STARTING_TAINT]
         if len(left) == len(taints):
             return node
-        # The list also contains taints that others have set.
+        # The list also contains taints that other clients have set.
         return self._informer.patch(node, "", {"spec": {"taints": left}}, only_unchanged=True)
 
     def _patch_status(self, node: Object, machine: MachineType, advertised: Mapping[str, Advertised]) -> Object:

@@ -78,8 +78,9 @@ def aligned_node(
 
 
 def admit(pod: Mapping[str, Any], node: AlignedNode, held: Iterable[Held]) -> Held | Rejection:
-    """Return the units that the node allocates to a pod, or the pod's rejection. `held` contains the units of
-    other pods.
+    """Return the units of each resource that the node allocates to a pod, or the pod's rejection.
+
+    `held` contains the units that other pods hold.
     """
     allocation = _Allocation(node, held)
     spec = pod["spec"]

@@ -1,1 +1,1 @@
-"""Generates `docs/reference/*.md`, and the quoted output in the other pages of the documentation."""
+"""Generates `docs/reference/*.md`, and the quoted output in other pages of the documentation."""

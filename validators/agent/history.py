@@ -1,4 +1,4 @@
-"""Compares passes to find counters that grow, slowdowns that last, and errors that earlier passes have found."""
+"""Compares passes to find growing counters, lasting slowdowns, and errors that earlier passes have found."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ class Snapshot:
     gpus: tuple[GpuSnapshot, ...] = ()
     driver_version: Reading[str] = field(default_factory=_unread)
     gpu_count: Reading[int] = field(default_factory=_unread)
-    """Number of GPUs that NVML reports, which may include a GPU that has fallen off the bus."""
+    """Number of GPUs that NVML reports. It may include a GPU that has fallen off the bus."""
     xids: Reading[list[tuple[int, int, int, int, int, str]]] = field(default_factory=_unread)
     """Xid errors in the kernel log, each as a tuple: code, PCI domain, PCI bus, PCI device, age in seconds, and
     the rest of its line.

@@ -1,7 +1,7 @@
 """Input of a rehearsal: pools, queues or quotas, and the jobs to run.
 
-Times and durations are in seconds. Amounts are whole numbers: CPU in millicores, memory in bytes, and GPUs, shares
-and MIG instances in units.
+Times and durations are in seconds. Amounts are whole numbers: CPU in millicores, memory in bytes, and GPU
+resources as numbers of GPUs, shares or MIG instances.
 """
 
 from __future__ import annotations
@@ -108,10 +108,9 @@ class Platform:
 
     `queues` is empty if the stack does not use Kueue. Pods are then admitted by `quotas`, which contains the
     ResourceQuota limits by team and resource. `cohorts` contains the quota that belongs to a cohort itself, not to
-    its queues, by cohort, pool and resource. With `topology`, Kueue starts a job only if nodes have room for all
-    its pods. Otherwise kube-scheduler places the pods one by one. With `packs`, kube-scheduler prefers nodes that
-    are in use. If some pods of a started job are not running after `pods_ready_timeout`, the job returns to its
-    queue.
+    its queues, by cohort, pool and resource. With `topology`, Kueue starts a job only if all its pods fit on the
+    nodes. Otherwise kube-scheduler places the pods one by one. With `packs`, kube-scheduler prefers nodes that are
+    in use. If some pods of a started job are not running after `pods_ready_timeout`, the job returns to its queue.
     """
 
     pools: tuple[RehearsalPool, ...]

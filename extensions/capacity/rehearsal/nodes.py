@@ -21,7 +21,7 @@ from extensions.capacity.rehearsal.model import Job, RehearsalPool, Shape
 from extensions.capacity.rehearsal.numa import NumaUnits
 
 Need = tuple[int, int, int, int]
-"""Index of the GPU resource, then the units, CPU and memory of one pod."""
+"""A tuple: the index of the GPU resource, then the GPU units, CPU and memory that one pod requests."""
 
 
 class PoolNodes:
@@ -56,8 +56,8 @@ class PoolNodes:
         ]
 
     def need(self, shape: Shape) -> Need | None:
-        """Return the resources that one pod of a shape uses on a node, or None if it does not fit on any node of
-        the pool.
+        """Return the resources that one pod of a shape uses on a node, or None if the pod fits on no node of the
+        pool.
         """
         if shape not in self._needs:
             self._needs[shape] = self._need(shape)

@@ -1,7 +1,7 @@
 """Nodes, pods and quotas with the fields that kube-scheduler and quota admission use.
 
 Amounts are whole numbers by resource name: `cpu` in millicores, `memory` and `ephemeral-storage` in bytes, and
-others in units. A DRA device class is treated as a resource whose name has no slash.
+other resources as counts. A DRA device class is treated as a resource whose name has no slash.
 """
 
 from __future__ import annotations

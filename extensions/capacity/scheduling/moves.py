@@ -1,8 +1,8 @@
 """Moves of running pods that free whole GPUs for a pending pod, or free all GPUs of a node.
 
 The program does not move pods itself. It advises a move under three conditions: a controller would recreate the
-pod, no disruption budget prevents the eviction, and another node has room for the pod in addition to all running
-and placed pods.
+pod, no disruption budget prevents the eviction, and the pod fits on another node in addition to all running and
+placed pods.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class NodeState:
         return found
 
     def fits(self, needs: Amounts) -> bool:
-        """Return whether the node has room for a pod with these requests, in addition to its current pods."""
+        """Return whether a pod with these requests fits on the node, in addition to its current pods."""
         for name, amount in needs.items():
             free = free_of(name, self.free)
             if free is not None and free < amount:

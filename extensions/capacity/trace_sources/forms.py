@@ -3,8 +3,8 @@
 - table: columns that this project defines (docs/rehearse.md).
 - openb: alibaba/clusterdata, cluster-trace-gpu-v2023, openb_pod_list_*.csv. Times are in seconds. A pod without
   `scheduled_time` never ran.
-- helios: S-Lab-System-Group/HeliosData, cluster_log.csv. The format includes InternLM/AcmeTrace, trace_*.csv,
-  which has no `vc`, and HeliosArtifact, philly_trace.csv, whose jobs have a `jobname` and may lack a `job_id`.
+- helios: S-Lab-System-Group/HeliosData, cluster_log.csv. The format includes InternLM/AcmeTrace, trace_*.csv
+  (without `vc`), and HeliosArtifact, philly_trace.csv (its jobs have a `jobname` and may lack a `job_id`).
 - philly: msr-fiddle/philly-traces, cluster_job_log (JSON). Only the attempts of a job list its GPUs. The duration
   of a job is the total duration of its attempts.
 
@@ -178,7 +178,7 @@ def read_philly(document: object, problems: TraceProblems) -> Trace | None:
 def _philly_job(
     job: Mapping[str, Any], number: int, place: str, problems: TraceProblems
 ) -> TraceEntry | str | None:
-    """Return the job, or the reason why it is left out, or None if it is invalid and a problem was recorded."""
+    """Return the job, the reason why it is left out, or None if a problem was recorded."""
     attempts = job.get("attempts")
     arrival = seconds_of(str(job.get("submitted_time")))
     if not isinstance(attempts, list):

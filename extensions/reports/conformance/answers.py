@@ -28,7 +28,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveObject:
-    """An object in the cluster that proves that a requirement is met.
+    """A cluster object that is evidence for a requirement.
 
     `condition` is the type of a condition that must be True, or None if the object only has to exist.
     """
