@@ -117,8 +117,8 @@ def upgrade_failed(node: Mapping[str, Any]) -> bool:
 def keeps_driver_upgrade(node: Mapping[str, Any]) -> bool:
     """Return whether a node occupies one of the slots for driver upgrades.
 
-    It does so if its upgrade has failed, or if it is not ready during the upgrade. The upgrade controller waits
-    indefinitely for the driver's pod on a node (NVIDIA/k8s-operator-libs, pkg/upgrade/common_manager.go,
+    A node does so if its upgrade has failed, or if it is not ready during the upgrade. The upgrade controller
+    waits indefinitely for the driver's pod on a node (NVIDIA/k8s-operator-libs, pkg/upgrade/common_manager.go,
     ProcessPodRestartNodes; read 2026-11-29).
     """
     state = driver_upgrade_state(node)

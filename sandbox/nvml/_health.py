@@ -154,7 +154,7 @@ def temperature_threshold(gpu: SimulatedGpu, threshold: int) -> int:
 
 @symbol("nvmlDeviceGetMarginTemperature", raw=True)
 def margin_temperature(gpu: SimulatedGpu, target: Any) -> None:  # noqa: ANN401 - a C argument
-    """Write the temperature margin in °C that the GPU has before it reaches its limit.
+    """Write how many °C the GPU is below its limit.
 
     The limit is the slowdown threshold, shifted by its T.Limit offset.
     """

@@ -27,7 +27,7 @@ class Recording:
 
     @property
     def gpu_count(self) -> int:
-        """Number of GPUs that NVML reported. If it reported none, the number of GPUs that it returned by index."""
+        """Number of GPUs that NVML reported or, if it reported no number, that it returned by index."""
         count, _ = self.answers.get("nvmlDeviceGetCount", (None, ""))
         if isinstance(count, int):
             return count

@@ -38,7 +38,7 @@ class OperatorObjects:
     """The ClusterPolicy object that owns the RuntimeClass."""
     gpu_cluster: GpuCluster | None
     """With DRA, the configuration of the DRA driver. None if there is a ClusterPolicy, because a cluster has only
-    one of them.
+    one of the two objects.
     """
     gpu_cluster_owner: Object | None
     config_maps: ConfigMaps

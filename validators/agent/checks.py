@@ -89,7 +89,7 @@ def run_checks(snapshot: Snapshot, expectations: Expectations, mig_config: str =
 
 
 def verdict_of(entries: Sequence[Mapping[str, Any]]) -> str:
-    """Return the node's verdict: `fail` if any check fails, `unknown` if a critical check is unknown, else `pass`."""
+    """Return a node's verdict: `fail` if a check fails, `unknown` if a critical check is unknown, else `pass`."""
     if any(entry["verdict"] == FAIL for entry in entries):
         return FAIL
     if any(entry["verdict"] == UNKNOWN and entry["severity"] == "critical" for entry in entries):

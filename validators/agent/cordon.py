@@ -89,7 +89,7 @@ class NodeCordon:
         return float("inf") if since is None else self._on_failure.failing_seconds - (_time(now) - _time(since))
 
     def _change(self, node: Mapping[str, Any], *, annotation: str | None, unschedulable: bool | None) -> bool:
-        """Change the node, or return False if somebody has changed it since it was read."""
+        """Change the node. Return False if somebody else has changed it since the agent read it."""
         metadata = {
             "resourceVersion": node["metadata"]["resourceVersion"],
             "annotations": {CORDON_ANNOTATION: annotation},

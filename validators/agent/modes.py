@@ -48,7 +48,7 @@ def compute_mode(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Sn
 
 
 def application_clocks(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
-    """Check that the GPU's application clock is not below both its default and the clocks of the other GPUs."""
+    """Check that the GPU's application clock is at least its default, or is the same on every GPU of the node."""
     return _limit(
         gpu.graphics_clock,
         expectation,
@@ -59,7 +59,7 @@ def application_clocks(gpu: GpuSnapshot, expectation: Expectation | None, snapsh
 
 
 def power_limit(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
-    """Check that the GPU's power limit is not below both its default and the limits of the other GPUs."""
+    """Check that the GPU's power limit is at least its default, or is the same on every GPU of the node."""
     reading = gpu.power_limit
     if reading.value is not None and reading.value[1] == 0:
         return not_expected(f"{reading.value[0] // _MILLI} W")

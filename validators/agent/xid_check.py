@@ -81,7 +81,7 @@ class XidTable:
     def outlasts_an_hour(self, xid: Xid) -> bool:
         """Return whether an error counts for more than an hour.
 
-        It does if the fault lasts until a reset or boot, or if the line reports a reset or the end of earlier
+        This is so if the fault lasts until a reset or boot, or if the line reports a reset or the end of earlier
         faults.
         """
         return xid.code in NO_ERRORS or self.ends_faults(xid) or self.class_of(xid)["ends"] in ("reset", "boot")

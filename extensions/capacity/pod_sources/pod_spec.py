@@ -20,7 +20,7 @@ _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 Claims = Mapping[str, Mapping[str, int] | str]
-"""Maps the name of a claim or template to its devices by class, or to the reason why it is not simulated."""
+"""Maps the name of a claim or template to its devices by class, or to why the claim is not simulated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

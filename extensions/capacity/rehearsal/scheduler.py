@@ -1,10 +1,10 @@
 """Placement of pods that Kueue does not assign to nodes: kube-scheduler, its preemption, and autoscalers.
 
-Pods are placed one by one: higher priorities first, then older pods. A pod that does not fit on any node does not
-block the pods behind it. A pending pod preempts pods of lower priority on one node if this makes room. The
-scheduler compares nodes by the highest priority among their victims, then by the sum of priorities, then by the
-number of victims. The lowest value wins. A job that loses a pod is stopped as a whole, because distributed
-training cannot continue without a worker.
+Pods are placed one by one: higher priorities first, then older pods. A pod that fits on no node does not block the
+pods behind it. A pending pod preempts pods of lower priority on one node if this makes room. The scheduler
+compares nodes by the highest priority among their victims, then by the sum of priorities, then by the number of
+victims. The lowest value wins. A job that loses a pod is stopped as a whole, because distributed training cannot
+continue without a worker.
 
 The simulation leaves out disruption budgets, although kube-scheduler prefers victims whose eviction does not
 violate one. It also leaves out the start times of victims as the last criterion, the back-off of failed pods, and

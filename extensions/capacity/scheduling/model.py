@@ -244,8 +244,8 @@ class Pending:
 def free_of(name: str, free: Amounts) -> int | None:
     """Return the free amount of a resource, or None if the node does not limit it.
 
-    If a node does not report an extended resource, the amount is 0. A node does not limit other resources that it
-    does not report, such as the ephemeral storage of planned nodes.
+    If a node does not report an extended resource, the amount is 0. Any other resource that a node does not report
+    is unlimited, such as the ephemeral storage of planned nodes.
     """
     found = free.get(name)
     return 0 if found is None and name not in _EVERY_NODE_HAS else found

@@ -1,7 +1,7 @@
 """Writes a DeepSpeed or Accelerate configuration for this pod.
 
-    python -m gpu_platform_training.configure deepspeed --parameters 8b --out ds.json
-    python -m gpu_platform_training.configure accelerate --parameters 8b --layer-class LlamaDecoderLayer --out a.yaml
+  python -m gpu_platform_training.configure deepspeed --parameters 8b --out ds.json
+  python -m gpu_platform_training.configure accelerate --parameters 8b --layer-class LlamaDecoderLayer --out a.yaml
 
 It needs only the standard library, and the variables that the platform sets in the pod. The reasons for the
 configuration are written to standard error.
