@@ -99,7 +99,7 @@ def resampled(pods: Sequence[PodShape], capacity: int, seed: int) -> list[PodSha
 
 
 class ProfilePlacer:
-    """Places pods one after another, each on the first node with the best score of a profile."""
+    """Places pods one after another. Each pod goes to the first node with the best score under a profile."""
 
     def __init__(self, nodes: Sequence[NodeShape], profile: ProfileName) -> None:
         self._profile: ProfileName = profile

@@ -65,7 +65,8 @@ def api_server(binaries: Binaries, layout: Layout, port: int) -> Component:
             f"--etcd-servers={_ETCD}",
             f"--bind-address={HOST}",
             f"--advertise-address={HOST}",
-            "--endpoint-reconciler-type=none",  # others fail, because Endpoints reject loopback addresses
+            # Other reconciler types fail, because Endpoints reject loopback addresses.
+            "--endpoint-reconciler-type=none",
             f"--secure-port={port}",
             f"--cert-dir={layout.certificates.relative_to(layout.folder)}",
             "--service-account-issuer=https://kubernetes.default.svc",

@@ -23,7 +23,7 @@ _FABRIC: Final = (
 
 
 def check_domain(expectation: NodeExpectation, nodes: Sequence[Mapping[str, Any]]) -> CheckResult | None:
-    """Check the nodes of a pool that must be one NVLink domain.
+    """Check the nodes of a pool that must form one NVLink domain.
 
     Return None for other pools, and for pools without nodes.
     """

@@ -122,7 +122,7 @@ def _since(time: str) -> str:
 
 
 def _time_text(time: str) -> str:
-    """Return a time of the API as text such as `2026-11-22 19:00 UTC`, or "" if it is not a time."""
+    """Return a time from the API as text such as `2026-11-22 19:00 UTC`, or "" if it is not a time."""
     try:
         return f"{datetime.fromisoformat(time).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     except ValueError:

@@ -97,7 +97,7 @@ def _differences(
 ) -> Iterable[Difference]:
     for field in FIELDS:
         if field not in seen.facts or (field == "rdma_interfaces" and not machine.has_gpus):
-            continue  # the catalogue leaves out EFA of machines without GPUs, because no plan uses it
+            continue  # the catalogue leaves out EFA interfaces of machines without GPUs, because no plan uses them
         said: Value | None = getattr(machine, field)
         if said != seen.facts[field]:
             yield Difference(machine.name, field, said, seen.facts[field])

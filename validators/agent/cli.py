@@ -59,7 +59,7 @@ def _check(parsed: argparse.Namespace, expectations: Expectations | None) -> int
         return _BAD_INPUT
     change = mig_change(expectations, identity) if parsed.publish else None
     if change:
-        change.why_wait()  # reads the node's label; a single pass does not wait
+        change.why_wait()  # only reads the node's label, because a single pass does not wait
     config = change.config if change else ""
     report = check_node(reader, expectations, identity, parsed.deadline, mig_config=config)
     code = exit_code(report)

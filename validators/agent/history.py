@@ -105,7 +105,7 @@ class Remembering:
         self._events += [(now - age, code, index) for code, index, age in events.value or ()]
 
     def _note_reset(self, gpu: GpuSnapshot, before: float, now: float) -> None:
-        """Record that the GPU was reset, or its driver loaded, after the time `before` of the previous pass.
+        """Record that the GPU was reset, or its driver was loaded, since the previous pass at the time `before`.
 
         After a reset, the GPU's energy counter restarts, or the GPU no longer requests a reset. A GPU that did not
         answer in the previous pass had not been reset by then.
@@ -160,7 +160,7 @@ class Remembering:
         """Return lines that the log has lost but that still count, followed by the log's current lines."""
         if xids.value is None and self._lines is None:
             return xids
-        # The beginning of the log matters only in the first pass, because later losses are remembered.
+        # The beginning of the log matters only in the first pass, because the agent keeps what the log loses later.
         lines = [line for line in xids.value or () if line[0] != LOG_BEGINS or self._lines is None]
         present = {self._kind(line): (now - line[4], line) for line in lines}
         self._lines = {

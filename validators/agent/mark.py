@@ -25,7 +25,7 @@ _EVENTS_NAMESPACE = "default"  # namespace of Events about nodes
 _STATUS = {PASS: "True", FAIL: "False", UNKNOWN: "Unknown"}
 _REASONS = {PASS: "NodePasses", FAIL: "CheckFailed", UNKNOWN: "CheckUnknown"}
 _MOST_EVENTS = 10
-_MOST_CHARACTERS = 900  # maximum length of a message; an Event allows 1024
+_MOST_CHARACTERS = 900  # maximum length of a message; an Event allows 1024 characters
 
 
 class NodeMarks:

@@ -81,7 +81,7 @@ def peer_access(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
         return not_expected("MIG mode does not use NVLink")
     without: dict[str, list[str]] = {}
     for gpu in snapshot.gpus:
-        if not gpu.handle.ok:  # the check gpu-count reports this GPU
+        if not gpu.handle.ok:  # the check `gpu-count` reports this GPU
             continue
         if gpu.peers.value is None:
             if expectation is None or not gpu.peers.supported:

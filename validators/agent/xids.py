@@ -13,7 +13,7 @@ KMSG_VARIABLE = "GPU_PLATFORM_KMSG"  # path of the kernel log; a sandbox sets it
 DRIVER_LOADED = 0  # pseudo code for a line about loading the driver, which initialises every GPU
 LOG_BEGINS = -1  # pseudo code for the oldest record, if the log no longer begins at boot
 NO_ERRORS = (DRIVER_LOADED, LOG_BEGINS)
-_RECORD_BYTES = 8192  # maximum length of a record in the kernel
+_RECORD_BYTES = 8192  # maximum length of a record in the kernel log
 _MOST_RECORDS = 100_000
 _MOST_TEXT = 200  # maximum number of characters that are kept from a line
 # The message for an error in a MIG instance contains the instance IDs after the PCI address: `(PCI:0000:3b:00

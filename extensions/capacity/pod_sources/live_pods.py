@@ -201,7 +201,7 @@ def _pending(
 
 
 def _group(pod: Mapping[str, Any], devices: Mapping[str, int]) -> PodGroup:
-    problems: list[Problem] = []  # stays empty, because the API server has validated the pod
+    problems: list[Problem] = []  # the list stays empty, because the API server has validated the pod
     return read_existing_pod(
         ManifestMapping(pod.get("spec"), "spec", problems),
         devices,

@@ -96,7 +96,7 @@ class _Waiting:
             self.active.discard(job.shape)
 
     def fail(self, job: Job) -> None:
-        """Make all jobs of this job's shape wait until quota or nodes are released."""
+        """Make all jobs with the same shape as this job wait until quota or nodes are released."""
         if job is self.sticky:
             self.sticky = None
         self.failed.add(job.shape)
@@ -355,7 +355,7 @@ class Kueue:
         job = entry.job
         reason: Wait = "nodes" if entry.nodes_lack else "quota"
         if job.next_flavor:
-            return  # the next flavor is tried at once
+            return  # the next flavor is tried immediately
         job.reason = reason
         self._waiting[entry.queue.index].fail(job)
 

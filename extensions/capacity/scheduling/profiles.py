@@ -24,9 +24,9 @@ PACKED_SCHEDULER: Final = "gpu-packed"
 BALANCE_WEIGHT: Final = 30
 """Weight of NodeResourcesBalancedAllocation. The default weight is 1.
 
-With weight 10, the score of GPUs in use decides too often (trace cpu250 of openb: 92.7 instead of 98.2 % of the
-GPUs are allocated). Weight 100 is slightly better on this trace, but a preferred affinity (weight 2) or an
-untolerated `PreferNoSchedule` taint (weight 3) would then have almost no effect.
+With weight 10, the score for GPUs in use determines the node too often (trace cpu250 of openb: 92.7 instead of
+98.2 % of the GPUs are allocated). Weight 100 is slightly better on this trace, but a preferred affinity (weight 2)
+or an untolerated `PreferNoSchedule` taint (weight 3) would then have almost no effect.
 """
 
 _FIT, _BALANCE = "NodeResourcesFit", "NodeResourcesBalancedAllocation"

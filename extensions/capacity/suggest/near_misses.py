@@ -48,8 +48,8 @@ def near_misses(
     """Return the best near miss for each workload and field, with the largest saving first.
 
     `machines` contains the machines of the chosen vendor, and `usd_per_hour` is the cost of the mix found. Each
-    reduction is first tried with its workload alone. Those that save most are then tried with all workloads, each
-    for `seconds`.
+    reduction is first tried with its workload alone. The reductions that save most are then tried with all
+    workloads, each for `seconds`.
     """
     tried: list[tuple[float, int, Field, int, PodRequest]] = []
     for number, request in enumerate(requests):

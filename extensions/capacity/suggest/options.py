@@ -32,7 +32,7 @@ Mode = Literal["none", "mig", "mps", "time-slicing"]
 GPU_SLOT = "gpu"
 SHARE_SLOT = "share"
 MOST_REPLICAS: Final[Mapping[Mode, int]] = {"mps": 8, "time-slicing": 4}
-"""Maximum number of replicas of one GPU that the rule sharing-replicas-bounded allows by default."""
+"""Maximum number of replicas of one GPU that the rule `sharing-replicas-bounded` allows by default."""
 _EPSILON = 1e-9
 Layout = tuple[tuple[str, int], ...]
 """The MIG profiles on one GPU, each with its number of instances."""

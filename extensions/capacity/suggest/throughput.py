@@ -1,6 +1,6 @@
 """Training throughput of a pool per USD, and the machine type with the highest throughput per USD.
 
-The cheapest pool that holds a training job is often slow, so that the job pays for more hours. Throughput is the
+The cheapest pool that holds a training job is often slow, so the job is billed for more hours. Throughput is the
 data sheet's dense bfloat16 figure (`tensor_tflops` in the catalogue). Training programs reach only part of this
 throughput.
 """

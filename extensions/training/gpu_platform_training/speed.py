@@ -36,8 +36,8 @@ def autocast(precision: Precision, device: torch.device) -> torch.autocast:
 def recompute(model: nn.Module, blocks: Sequence[type[nn.Module]]) -> int:
     """Recompute the activations of the `blocks` of a model in the backward pass instead of keeping them.
 
-    Return the number of modules. The names of parameters do not change, so checkpoints can be loaded with and
-    without this option.
+    Return the number of these modules. The names of parameters do not change, so checkpoints can be loaded with
+    and without this option.
     """
     found = [module for module in model.modules() if isinstance(module, tuple(blocks))]
     for module in found:
