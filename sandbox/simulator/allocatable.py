@@ -19,11 +19,11 @@ MAX_PODS: Final = 110
 
 _EVICTION_MIB: Final = 100  # default of the kubelet, EKS and GKE: evictionHard memory.available<100Mi
 
-# Upper end of each range in millicores, and the reserved part of the range in 1/10000.
+# Upper end of each range in millicores, and the reserved fraction of the range in units of 1/10000.
 # Source for EKS: awslabs/amazon-eks-ami, nodeadm/internal/kubelet (getCPUMillicoresToReserve).
 # Source for GKE: "Plan GKE Standard node sizes".
 _CPU_RANGES: Final = ((1_000, 600), (2_000, 100), (4_000, 50), (None, 25))
-# Upper end of each range in MiB, and the reserved part of the range in 1/100: "Plan GKE Standard node sizes".
+# Upper end of each range in MiB, and the reserved percentage of the range: "Plan GKE Standard node sizes".
 _GKE_MEMORY_RANGES: Final = ((4_096, 25), (8_192, 20), (16_384, 10), (131_072, 6), (None, 2))
 
 

@@ -152,7 +152,7 @@ class Informer:
         The result is stored immediately, so that the next reconciliation does not read the old object. With
         `only_unchanged`, the patch fails with status 409 if the object is newer than `item`.
         """
-        # With the UID, the patch fails on a new object with the same name.
+        # The patch contains the UID, so it fails on a new object with the same name.
         metadata = {**body.get("metadata", {}), "uid": item["metadata"]["uid"]}
         if only_unchanged:
             metadata["resourceVersion"] = item["metadata"]["resourceVersion"]

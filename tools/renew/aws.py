@@ -4,7 +4,7 @@ Both calls are read-only: ec2:DescribeInstanceTypes and pricing:GetProducts. Wit
 are available, from botocore's model of the EC2 API.
 """
 
-# boto3 and botocore have no types.
+# boto3 and botocore have no type annotations.
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ class Remembering:
         """Return lines that the log has lost but that still count, followed by the log's current lines."""
         if xids.value is None and self._lines is None:
             return xids
-        # The beginning of the log matters only in the first pass, because the agent keeps what the log loses later.
+        # The beginning of the log matters only in the first pass, because the agent keeps what the log loses.
         lines = [line for line in xids.value or () if line[0] != LOG_BEGINS or self._lines is None]
         present = {self._kind(line): (now - line[4], line) for line in lines}
         self._lines = {

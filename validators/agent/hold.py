@@ -150,7 +150,7 @@ class NodeTaints:
         free = [name for number in range(most + len(taken)) if (name := f"held-{pool}-{number}") not in taken]
         # Nodes that fail at the same time try the same names, so that they cannot exceed the maximum together.
         names = free[: most if held else max(0, most - len(taken))]
-        # Without `force`, applying another holder's Lease is a conflict.
+        # Without `force`, applying another holder's Lease causes a conflict.
         node_hash = hashlib.sha256(self._identity.node.encode()).hexdigest()[:16]
         query = {"fieldManager": f"{FIELD_MANAGER}-{node_hash}"}
         metadata = node["metadata"]

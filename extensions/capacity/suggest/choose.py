@@ -272,7 +272,7 @@ class _Model:
         self._options = [option for option in options if any(option.slots_for(request) for request in requests)]
         self._pods: list[dict[tuple[int, str], Any]] = []
         self._nodes: list[Any] = []
-        # For each option with a menu of layouts: how many GPUs of a node have each layout.
+        # Number of a node's GPUs with each layout, for each option that has a menu of layouts.
         self._chosen: dict[int, list[Any]] = {}
         self._index = {option: index for index, option in enumerate(self._options)}
         placed: list[list[Any]] = [[] for _ in requests]

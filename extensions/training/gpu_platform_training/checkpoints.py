@@ -105,8 +105,7 @@ class Checkpoints:
         self._directory = directory
         self._keep = keep
         # Threads write checkpoints during training.
-        # They use a separate process group, because in the training's process group they could receive its
-        # messages.
+        # They have their own process group, so that they never receive messages of the training.
         self._group = dist.new_group(backend="gloo")
         self._stager = Stager()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")

@@ -27,7 +27,7 @@ _MISTAKES: Final = (
     LookupError,
 )
 # CUDA runtime errors that indicate a broken GPU, link or driver, as cudaGetErrorString returns them.
-# "An illegal memory access" and "unspecified launch failure" are missing, because kernels can also cause them.
+# "An illegal memory access" and "unspecified launch failure" are left out, because kernels can also cause them.
 # Source: CUDA Runtime API, cudaError.
 _NODE_FAULTS: Final = re.compile(
     r"uncorrectable ECC error|uncorrectable NVLink error|hardware stack error"
@@ -36,7 +36,7 @@ _NODE_FAULTS: Final = re.compile(
     r"|CUDA error: unknown error|GPU is lost|driver shutting down",
     re.IGNORECASE,
 )
-# A kernel reports this about its own arguments, such as an index out of bounds.
+# A kernel reports this error about its own arguments, such as an index out of bounds.
 _BUGS: Final = re.compile(r"device-side assert triggered", re.IGNORECASE)
 # PyTorch's message with the requested memory and the free memory of the GPU.
 _ASKED_AND_FREE: Final = re.compile(r"Tried to allocate ([\d.]+) (\w+)\..* of which ([\d.]+) (\w+) is free")
