@@ -53,7 +53,7 @@ class TrainingJob(TypedDict, total=False):
 
 
 class KafkaLag(TypedDict, total=False):
-    """Kafka messages in a topic that a consumer group has not read yet."""
+    """Messages that a consumer group has not yet read from a Kafka topic."""
 
     servers: Required[Sequence[str]]
     topic: Required[str]
@@ -63,7 +63,8 @@ class KafkaLag(TypedDict, total=False):
 
 
 class Autoscaling(TypedDict, total=False):
-    """KEDA sets the number of replicas by a Prometheus metric or by the lag of a Kafka topic."""
+    """Autoscaling with KEDA, which sets the number of replicas from a Prometheus metric or from the lag of a Kafka
+    topic."""
 
     max_replicas: Required[float]
     query: str
@@ -111,7 +112,7 @@ class InferenceService(TypedDict, total=False):
 
 
 class Notebook(TypedDict, total=False):
-    """A notebook that members start and that stops when it is idle."""
+    """A notebook that members start, and that stops when it is idle."""
 
     env: Mapping[str, str]
     secrets: Sequence[str]
@@ -197,7 +198,7 @@ class RayCluster(TypedDict, total=False):
 
 
 class MaintenanceExclusion(TypedDict, total=False):
-    """A period in which GKE does not perform upgrades of the given scope."""
+    """A period in which GKE does not perform upgrades of the type that `scope` names."""
 
     name: Required[str]
     start: Required[str]
@@ -468,8 +469,8 @@ class KubeletLimits(TypedDict, total=False):
 
 
 class Bootstrap(TypedDict, total=False):
-    """Commands, settings and kubelet limits for new nodes of a pool, in addition to the settings of the
-    program."""
+    """Commands, settings and kubelet limits for new nodes of a pool, in addition to the settings that the program
+    chooses."""
 
     commands: Sequence[str]
     settings: Mapping[str, Any]
@@ -674,7 +675,7 @@ class Claim(TypedDict, total=False):
 
 
 class DeviceClass(TypedDict, total=False):
-    """DeviceClass of Dynamic Resource Allocation."""
+    """DeviceClass for Dynamic Resource Allocation."""
 
     memory: Any
     product: str
@@ -702,7 +703,7 @@ class Workload(TypedDict, total=False):
 
 
 class GpuUnits(TypedDict, total=False):
-    """Numbers of GPUs, shares, instances or devices."""
+    """Amounts of GPUs, shares, instances or devices."""
 
     gpus: Any
     shared: Any
@@ -771,7 +772,7 @@ class Team(TeamSettings, total=False):
 
 
 class Preemption(TypedDict, total=False):
-    """Which running workloads are preempted to make room for waiting workloads."""
+    """Which running workloads are preempted in favour of waiting workloads."""
 
     within_team: str
     reclaim: str
