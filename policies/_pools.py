@@ -345,7 +345,9 @@ class _KubernetesNode(NodePool):
 
 
 class _SelectedNodes(NodePool):
-    """Nodes of an existing cluster that the platform does not change. Their component's inputs describe them."""
+    """Existing nodes of a cluster, which the platform does not change. The inputs of their component describe the
+    nodes.
+    """
 
     @property
     def most_nodes(self) -> int | None:

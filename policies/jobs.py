@@ -101,7 +101,7 @@ active_deadline = Rule(
     subjects=lambda stack: stack.view(workloads),
     check=_no_deadline,
     settings=Settings,
-    before_only="advice about cost: no limit is right for every Job, and `cleanup` reports idle Jobs",
+    before_only="cost advice only: no time limit suits every Job, and `cleanup` reports idle Jobs",
 )
 
 

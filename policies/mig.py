@@ -135,7 +135,8 @@ def _foreign_profile(stack: Stack, pool: NodePool, _: Settings) -> Iterator[Brea
 mig_profile_matches_model = Rule(
     id="mig-profile-matches-model",
     severity=Severity.CRITICAL,
-    description="The GPU model has the profiles of its MIG layout. Other profiles create no instances.",
+    description="The GPU model supports every profile in the MIG layout. No instances are created for other "
+    "profiles.",
     subjects=lambda stack: stack.view(pools),
     check=_foreign_profile,
     settings=Settings,

@@ -344,7 +344,7 @@ def _with_upgrade(check: CheckResult, of_kubernetes: Sequence[CheckResult]) -> C
     upgraded = any(one.id == "driver-upgrade" and one.needs_attention for one in of_kubernetes)
     if check.id != "driver-version" or not check.needs_attention or not upgraded:
         return check
-    return replace(check, remediation="see the check driver-upgrade of this node")
+    return replace(check, remediation="see this node's driver-upgrade check")
 
 
 def with_replacement(check: CheckResult, replacement: str) -> CheckResult:
@@ -357,7 +357,8 @@ def with_replacement(check: CheckResult, replacement: str) -> CheckResult:
 def _why_not_counted(report: Mapping[str, Any] | None, pool: ExpectedPool, pod_uid: str | None) -> str:
     """Return why a report does not count, or "" if it counts.
 
-    A report does not count if it is outdated, has an unknown format, or was made for other expectations.
+    A report does not count if it is outdated, has an unknown format, or is based on other expectations than the
+    pool's.
     """
     if report is None:
         return ""

@@ -76,6 +76,7 @@ def _remedy(verdict: Verdict, expected: ExpectedReservation) -> str:
         return "Karpenter has not evaluated the reservation: see its controller's log, then validate again"
     return (
         "Karpenter creates no node for the pool: compare id, instance type, zone and state with aws ec2 "
-        f"describe-capacity-reservations --capacity-reservation-ids {expected.reservation}; Karpenter finds only "
-        "active reservations of this account or shared with it, and no capacity block before its start"
+        f"describe-capacity-reservations --capacity-reservation-ids {expected.reservation}; Karpenter finds "
+        "only active reservations that this account owns or that are shared with it, and finds a capacity "
+        "block only after its start"
     )

@@ -233,7 +233,7 @@ def _left_alone(plan: EksPoolPlan, group: NodeGroupPlan, *, resized: bool) -> li
     # Other groups can change their names, because each is created before its predecessor is deleted.
     if plan.delete_before_replace:
         ignored.append("nodeGroupName")
-    if not plan.zones:  # a zone that another pool adds to the VPC must not replace this pool
+    if not plan.zones:  # if another pool adds a zone to the VPC, this pool must not be replaced
         ignored.append("subnetIds")
     return ignored
 

@@ -138,7 +138,7 @@ class Handler(BaseHTTPRequestHandler):
             asked = json.loads(self.rfile.read(int(self.headers.get("Content-Length", "0"))))
             text, characters = str(asked["text"]), int(asked.get("characters", 2))
             if self.batcher is None or self.path != "/complete" or not 0 < characters < 10:
-                raise ValueError("expected POST /complete with text and 1 to 9 characters")
+                raise ValueError("expected POST /complete with `text` and `characters` (1 to 9)")
             answer = self.batcher.ask(text, characters)
         except (ValueError, KeyError, TypeError) as error:
             self._send(400, "application/json", json.dumps({"error": str(error)}))

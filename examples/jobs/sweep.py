@@ -1,6 +1,6 @@
-"""Try the settings of a training run, one in each pod.
+"""Try different settings for a training run, one per pod.
 
-`python sweep.py`, then `kubectl logs ... | python sweep.py best`.
+To start the run, use `python sweep.py`. To find the best setting, use `kubectl logs ... | python sweep.py best`.
 
 The Job numbers its pods with JOB_COMPLETION_INDEX. Each pod tries one setting on its MIG instance and prints its
 result as a line of JSON.

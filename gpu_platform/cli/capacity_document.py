@@ -26,9 +26,9 @@ _HOW_CAUSE = {
     IDLE: "idle time of GPUs that are allocated to a team, except the time that the causes above account for",
 }
 _HOW_QUOTAS = (
-    "checked by placing pods on the nodes according to GPU units, CPU and memory. The pods are the declared "
-    "workloads, and pods with one unit each for the remaining quota of a team. Each pod with one unit gets an "
-    "equal part of the team's CPU and memory, but at most the unit's share of a node"
+    "checked by placing pods on the nodes according to GPU units, CPU and memory: the pods of the declared "
+    "workloads, and one-unit pods for the rest of each team's quota. Each one-unit pod gets an equal part of "
+    "the team's remaining CPU and memory, but no more than one unit's share of a node"
 )
 _HOW_MPS = "memory and threads of one GPU divided by the number of replicas, rounded down; a pod gets one replica"
 _HOW_OVERSUBSCRIPTION = (

@@ -71,7 +71,7 @@ class Destruction:
 
     @property
     def deletes_cluster(self) -> bool:
-        """Whether `destroy` deletes the cluster, because the stack created it."""
+        """Whether the stack created the cluster, in which case `destroy` deletes it."""
         cloud = self.plan.cluster.cloud
         return self.plan.kind == "environment" and cloud is not None and cloud.create is not None
 

@@ -43,7 +43,7 @@ def check_node(
 ) -> ExitCode:
     """Compare this machine with a file of expectations or a machine type, or check only its health.
 
-    With `watch_seconds`, repeat the check until an interruption, and print a report when the verdict changes.
+    With `watch_seconds`, repeat the check until interrupted, and print a report when the verdict changes.
     """
     _check_options(expect, machine, recordings, watch_seconds)
     if expect is not None:

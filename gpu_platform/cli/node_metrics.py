@@ -12,7 +12,10 @@ from validators.this_node import reader_of
 
 
 def serve_node_metrics(port: int, interval_seconds: float, thresholds: Thresholds, replay: Path | None) -> None:
-    """Serve `/metrics` for this machine or a recorded machine until an interruption. Raises BadInput."""
+    """Serve `/metrics` for this machine or a recorded machine until interrupted.
+
+    Raises BadInput if the recording cannot be read or the port is not free.
+    """
 
     def started() -> None:
         print(f"metrics at http://localhost:{port}/metrics, read every {interval_seconds:g} s", file=sys.stderr)

@@ -60,7 +60,9 @@ class MaintenanceWindow:
             )
 
     def line(self, impacts: Sequence[Impact], at: datetime | None = None) -> str:
-        """Return a line about the window for `preview`, or an empty string without a window."""
+        """Return the line that `preview` prints about the maintenance window, or an empty string if there is no
+        window.
+        """
         if self.window is None:
             return ""
         now = at or datetime.now(UTC)
@@ -73,7 +75,7 @@ class MaintenanceWindow:
         return f"{text}; closed, opens {time_text(self.window, opens_next(self.window, now))}{refused}"
 
     def to_json(self, impacts: Sequence[Impact]) -> dict[str, Any] | None:
-        """Return the window's state for a JSON report, or None without a window. Times are in UTC."""
+        """Return the window's state for a JSON report, or None if there is no window. Times are in UTC."""
         if self.window is None:
             return None
         now = datetime.now(UTC)

@@ -29,7 +29,8 @@ from gpu_platform.live.connection import Limits, Refused
 from gpu_platform.live.objects import annotation, mapping_at
 
 LEASE_SECONDS: Final = 30
-WAIT_SECONDS: Final = 60.0  # longer than a Lease, so that the Lease of a killed run is always taken over
+# Longer than a Lease's duration, so that the Lease of a killed run expires and is taken over.
+WAIT_SECONDS: Final = 60.0
 _API_VERSION: Final = "coordination.k8s.io/v1"
 _COMMAND_ANNOTATION: Final = "gpu-platform.dev/command"
 _PROCESS_ANNOTATION: Final = "gpu-platform.dev/process"

@@ -218,9 +218,8 @@ def _pools(guide: GuidePlan, team: TeamPlan, live: LiveGuide | None) -> Iterator
             yield ""
             yield (
                 f"Pool `{pool.name}` has nodes only {pool.schedule}. At {pool.schedule.stop} its pods are "
-                "terminated. "
-                "Save your data to a volume beforehand. Pods that a controller or a queue starts again wait until "
-                f"{pool.schedule.start}."
+                "terminated. Save your data to a volume beforehand. Pods that are then restarted by a "
+                f"controller or a queue wait until {pool.schedule.start}."
             )
     for pool in guide.pools:
         if pool.aligned is not None:

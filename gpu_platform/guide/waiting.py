@@ -187,7 +187,7 @@ def why_pods_are_missing(
     over = [
         f"the team uses {started[key]} {key.removeprefix('requests.')}"
         + (f" and its waiting pods hold {gated[key]}" if gated.get(key) else "")
-        + (f" and deleted pods that still run hold {ending[key]}" if ending.get(key) else "")
+        + (f" and deleted pods that are still running hold {ending[key]}" if ending.get(key) else "")
         + f", but only {hard[key]} are allowed now"
         for key, beyond in excess.items()
         if beyond + ending.get(key, 0) > 0

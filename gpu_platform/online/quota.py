@@ -100,7 +100,7 @@ def compare_quota(demand: QuotaDemand, state: QuotaState, fix: str) -> OnlineFin
             severity="warns",
             found=found,
             why="the value suffices only if nothing else uses the quota",
-            fix="compare it with the use that the cloud's console shows",
+            fix="compare it with the usage shown in the cloud console",
         )
     return OnlineFinding(looked_at=looked_at, severity="fine", found=found)
 

@@ -18,8 +18,8 @@ class GpuParts(SpecModel):
     """
 
     gpu_operator: Annotated[Part, _LABELS] = "install"
-    """NVIDIA GPU Operator and everything that it installs. With `present`, the operator's owner configures it, so
-    pools use whole GPUs and the program creates no GPU metrics or alerts.
+    """NVIDIA GPU Operator and everything that it installs. With `present`, the operator is already installed and
+    someone else configures it, so pools use whole GPUs and the program creates no GPU metrics or alerts.
     """
     device_plugin: Annotated[Part, _LABELS] = "install"
     """NVIDIA device plugin. With `present`, the operator is installed without it, and pools use whole GPUs."""

@@ -156,7 +156,9 @@ class TrainingJob(RequestedResources, ContainerSettings):
     Required on spot capacity.
     """
     retries: int = Field(default=3, ge=0, le=100)
-    """How many times the job is started again after it has failed by itself."""
+    """How many times the job is restarted after its own failures. Failures caused by a lost node or by preemption
+    do not count.
+    """
     stop_on: Annotated[tuple[Annotated[int, Field(ge=1, le=255)], ...], Field(max_length=50)] = (
         2,
         70,

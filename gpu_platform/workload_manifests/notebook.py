@@ -36,7 +36,7 @@ def jupyter(directory: str, idle_seconds: int) -> tuple[str, ...]:
         f"--ServerApp.root_dir={directory}",
         f"--ServerApp.shutdown_no_activity_timeout={idle_seconds}",
         f"--MappingKernelManager.cull_idle_timeout={idle_seconds}",
-        "--MappingKernelManager.cull_connected=True",  # an idle notebook in an open browser also stops
+        "--MappingKernelManager.cull_connected=True",  # an idle notebook stops even if it is open in a browser
         f"--TerminalManager.cull_inactive_timeout={idle_seconds}",  # the server waits for its terminals to exit
     )
 

@@ -175,7 +175,8 @@ def ending_pod(until: str) -> dict[str, Any]:
 def test_deleted_pods_that_still_run_are_named_with_the_refused_job() -> None:
     (incomplete,) = guide_of(*full_quota("16"), ending_pod("2100-01-01T00:00:00Z")).incomplete
     assert (
-        "uses 16 nvidia.com/gpu and deleted pods that still run hold 8, but only 16 are allowed" in incomplete.why
+        "uses 16 nvidia.com/gpu and deleted pods that are still running hold 8, but only 16 are allowed"
+        in incomplete.why
     )
     assert "`kubectl delete pod old-x2 --now` ends them within seconds" in incomplete.why
 

@@ -484,7 +484,7 @@ def test_new_subnets_of_pods_are_used_by_each_node_once_it_is_replaced() -> None
     assert "100.64.0.0/19 in us-east-2a" in impact.new
     assert "running nodes keep the addresses of their pods" in impact.because
     [back] = impacts(plan(pods_cidr="100.64.0.0/16"), plan())
-    assert "AWS deletes no subnet in which pods have addresses" in back.because
+    assert "AWS does not delete a subnet while pods have addresses in it" in back.because
 
 
 @pytest.mark.parametrize("edit", [{"kubernetes": "1.35"}, {"tags": {"owner": "ml"}}])

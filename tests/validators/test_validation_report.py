@@ -283,7 +283,7 @@ def test_during_an_upgrade_the_driver_is_explained_by_the_upgrade():
         for check in each.checks
         if check.verdict != "pass"
     }
-    assert remedies["serve-1", "driver-version"] == "see the check driver-upgrade of this node"
+    assert remedies["serve-1", "driver-version"] == "see this node's driver-upgrade check"
     assert "until the upgrade of serve-0 ends" in remedies["serve-1", "driver-upgrade"]
     assert remedies["serve-0", "driver-version"] == old["remediation"]
 

@@ -71,7 +71,7 @@ def _fields(name: str) -> Mapping[str, Schema]:
 
 
 def _required(name: str) -> set[str]:
-    """Return the keys that every model of a typed dictionary requires."""
+    """Return the keys of a typed dictionary that are required in all its models."""
     each = [
         {field.alias or key for key, field in model.model_fields.items() if field.is_required()}
         for model in MODELS[name]

@@ -53,7 +53,9 @@ def _is_node(value: object) -> TypeGuard[Node]:
 
 
 def _references(node: Node) -> list[tuple[str, str]]:
-    """Return the definitions in a field's type, each with its suffix to the path: `[]` or `.<name>`."""
+    """Return the definitions that a field's type refers to, each with the suffix that it adds to the path: `[]` or
+    `.<name>`.
+    """
     if "$ref" in node:
         return [(node["$ref"].removeprefix(_REFERENCE), "")]
     found = [pair for key in ("anyOf", "oneOf") for option in node.get(key, ()) for pair in _references(option)]

@@ -34,7 +34,8 @@ class Workloads:
 def read_workloads(path: Path, plan: EnvironmentPlan, *, any_team: bool = False) -> Workloads:
     """Read the pods in a file. Raises BadInput, which lists every problem with its path.
 
-    With `any_team`, a namespace need not be a team of the stack, because quotas are read from the cluster.
+    With `any_team`, namespaces that belong to no team of the stack are also allowed, because quotas are read from
+    the cluster.
     """
     documents = read_yaml_documents(path)
     problems: list[Problem] = []

@@ -20,9 +20,10 @@ _Pods = Iterator[tuple[str, ManifestMapping, int]]
 def read_manifests(
     documents: Sequence[object], cluster: Cluster, problems: list[Problem], *, any_team: bool
 ) -> list[PodGroup | Skipped]:
-    """Return the pods in manifests. Objects without pods are ignored. Problems are added to the list.
+    """Return the pods in the manifests. Objects without pods are ignored. Problems are appended to `problems`.
 
-    With `any_team`, a namespace need not be a team of the stack, because the quotas of the cluster apply.
+    With `any_team`, namespaces that belong to no team of the stack are also allowed, because quotas are read from
+    the cluster.
     """
     places = list(_objects(documents, problems))
     known = Cluster(cluster.plan, _claims(places))

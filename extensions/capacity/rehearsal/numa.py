@@ -31,11 +31,11 @@ class NumaUnits:
         self._had: dict[tuple[int, Job], _Units] = {}
 
     def most(self, units: int) -> int:
-        """Return how many pods with `units` units each fit on an empty node."""
+        """Return how many pods fit on an empty node if each pod requests `units` units of the resource."""
         return self._room(list(self._whole), units)
 
     def room(self, node: int, units: int) -> int:
-        """Return how many pods with `units` units each fit on a node now."""
+        """Return how many more pods fit on a node now if each pod requests `units` units of the resource."""
         free = self._free[node]
         return sum(free) if units == 1 else self._room(list(free), units)
 

@@ -87,9 +87,9 @@ class TimeLine:
 class Report:
     """Results of a rehearsal.
 
-    `seconds` is the time from the first arrival to the last end, and `arrivals` the time from the first to the
-    last arrival. `idle_while_waiting` is the fraction of all GPU hours in which GPUs were idle while jobs waited
-    for at least as many GPUs.
+    `seconds` is the time from the first arrival until the last job ends, and `arrivals` the time from the first to
+    the last arrival. `idle_while_waiting` is the fraction of all GPU hours in which a GPU was idle although a
+    waiting job needed one. At any time, it counts at most as many idle GPUs as all waiting jobs request.
     """
 
     seconds: float
@@ -250,7 +250,10 @@ class _Steps:
 
 
 def _idle_while_waiting(recorded: Recorded) -> float:
-    """Return the GPU seconds in which GPUs were idle while jobs waited for at least as many GPUs."""
+    """Return the GPU seconds in which GPUs were idle although waiting jobs needed them.
+
+    At any time, this counts the idle GPUs, but at most as many as all waiting jobs request.
+    """
     events = [(time, running, waits, 0.0) for time, _, running, waits in recorded.changes]
     before = 0.0
     for time, gpus in recorded.capacity:

@@ -153,7 +153,7 @@ def _show(out: Console, document: Mapping[str, Any], trace: Trace) -> None:
         out.print(escape(f"left out: {counted(count, 'job')} {reason}"))
     for one in stacks:
         what = f"Stack {one['stack']}: {counted(one['gpus'], 'GPU')}, {short_duration(one['seconds'])} from the"
-        out.print(escape(f"{what} first arrival to the last end, {usd_text(one['usd'])} USD"))
+        out.print(escape(f"{what} first arrival to the end of the last job, {usd_text(one['usd'])} USD"))
     out.print()
     out.print(_teams(stacks))
     out.print()

@@ -89,9 +89,8 @@ class _Findings:
         self.lacks.append((text, at, fix))
 
     def found(self) -> _Found:
-        """Return the result.
-
-        The point is not done if anything is missing. Otherwise, it is unknown if there are questions.
+        """Return the result: not done if anything is missing, unknown if only questions remain, and done
+        otherwise.
         """
         evidence = [*self.evidence, *(text for text, _, _ in self.lacks), *(text for text, _ in self.questions)]
         if self.lacks:

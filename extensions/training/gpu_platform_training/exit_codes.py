@@ -72,7 +72,7 @@ def code_of(error: BaseException, *, saved: bool, repeated: bool, shared_memory:
 
 
 def _at_own_limit(message: str) -> bool:
-    """Return whether the GPU had enough free memory, so that the process must have reached its own limit."""
+    """Return whether the GPU had enough free memory. If so, the process reached its own limit."""
     found = _ASKED_AND_FREE.search(message)
     if found is None:
         return False

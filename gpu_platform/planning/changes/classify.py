@@ -91,7 +91,7 @@ def _of_objects(
         if of_leaving and live is not None and not live.data.get(change.name):
             continue  # the engines delete a team's namespace only if members created nothing in it
         if change.effect is Effect.CUTS_ACCESS:
-            continue  # the team's impact reports the lost access
+            continue  # the impact on the team includes the lost access
         pods = None
         if live is not None:
             pods = tuple(pod.deleted() for pod in live.pods_in(change.namespace) if _is_of(pod.owner, change))

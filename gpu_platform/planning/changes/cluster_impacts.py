@@ -172,7 +172,7 @@ def _refusal(setting: ClusterSetting, old: int | list[str], new: int | list[str]
 def _keeps(setting: ClusterSetting, old: int | list[str], new: int | list[str], why: str) -> Problem | None:
     """Return why `up` refuses to remove values from a setting, or None if it allows the change.
 
-    The fix lists all values to keep, because some of them may not come from the stack file.
+    The suggested fix lists every value to keep, because some of them may not come from the stack file.
     """
     lost = _lost(old, new)
     if not setting.kept or not lost:

@@ -62,7 +62,9 @@ def protection_changes(outputs: Mapping[str, Any], plan: Plan) -> tuple[str, ...
 
 
 def platform_of(pool: PoolPlan) -> str:
-    """Return the platform of a pool. This is the platform of its cloud, `sandbox` or `existing`."""
+    """Return the platform of a pool's cloud nodes. For other nodes, return `sandbox` if the program creates them,
+    and `existing` otherwise.
+    """
     if pool.cloud_nodes.platform is not None:
         return pool.cloud_nodes.platform
     return SANDBOX if pool.nodes.ownership == "created" else EXISTING

@@ -143,11 +143,11 @@ class PoolChange:
 def pool_changes(
     previous: object, plan: EnvironmentPlan, catalog: Catalog, now: datetime | None = None
 ) -> tuple[PoolChange, ...]:
-    """Return the changes that remove nodes from pools of the last deployment, in the order of its pools.
+    """Return the changes that remove nodes from pools, in the order in which the last deployment listed the pools.
 
-    `previous` is the output `pools` of the deployed stack; unknown keys are ignored. Nodes of existing clusters do
-    not change, because they belong to another owner. If `now` is None, every capacity block is assumed to have
-    nodes.
+    `previous` is the output `pools` of the deployed stack; unknown keys are ignored. Pools of existing clusters
+    are skipped, because the stack does not own their nodes. If `now` is None, every capacity block is assumed to
+    have nodes.
     """
     before = _readable(previous)
     facts = pool_facts(plan)
@@ -175,9 +175,7 @@ def pool_changes(
 def _without_blocks(
     old: Mapping[str, Any], new: Mapping[str, Any], pool: PoolPlan, catalog: Catalog, now: datetime | None
 ) -> Iterator[PoolChange]:
-    """Yield the loss of capacity blocks that were removed from a pool, if a removed block may currently have
-    nodes.
-    """
+    """Yield a change if capacity blocks were removed from a pool and one of these blocks may have nodes now."""
     if not old["properties"].get(BLOCKS) or old["platform"] != new["platform"]:
         return
     before, after = (_times_of_blocks(facts["properties"]) for facts in (old, new))

@@ -197,8 +197,8 @@ def on_existing_nodes(
         what="room for controllers",
         chosen=f"{requests_text(controllers)} on nodes without GPUs",
         why=(
-            f"{largest(controllers)} request the most; the program adds no nodes for controllers to an existing "
-            "cluster"
+            f"{largest(controllers)} request the most; on an existing cluster, the program does not add nodes "
+            "for controllers"
         ),
     )
     return Decided(planned, (decision,))

@@ -115,7 +115,7 @@ def _check_mig(sharing: Mig, device_plugin: Owner, machine: MachineType, gpu: Gp
         here.at("layout" if sharing.layout else "layouts").add(
             f"{found} with {whose} device plugin",
             "one profile on every GPU of the node, because all GPUs are partitioned alike",
-            "write layout with one profile, such as " + _example(gpu, device_plugin),
+            "set layout to a single profile, such as " + _example(gpu, device_plugin),
         )
     elif profile is not None and not _knows(profile, gpu, device_plugin):
         here.at("layout").add(

@@ -1,8 +1,8 @@
 """The schedule of a pool. It determines when the pool has nodes.
 
-Days and times of day are local, so a pool in Berlin starts at 07:00 in summer and in winter. A pool counts as on
-from its start time to its stop time. After the stop time its last nodes may still be draining, and after the start
-time its first nodes may still be starting.
+Days and times of day are local. A start time of 07:00 in Berlin means 07:00 local time in summer and in winter. A
+pool is considered on from its start time to its stop time. After the stop time its last nodes may still be
+draining, and after the start time its first nodes may still be starting.
 """
 
 from __future__ import annotations

@@ -131,10 +131,11 @@ def _always(team: Team, resource: str, pool: PoolPlan, divided: DividedPools) ->
 
 
 def _advice(team: Team, job: DeclaredJob, lacks: Sequence[Lack], pool: PoolPlan, divided: DividedPools) -> str:
-    """Return the advice to raise the quota if the pool has enough units. Otherwise, name the quotas that can be
-    lowered.
+    """Return the advice on how a team can get enough quota for a job.
 
-    Only the environment can give more quota to a team with its own stack, by raising the reserve.
+    If the pool has enough unassigned units, the advice is to raise the team's quota. Otherwise, other quotas or
+    the reserve must also be lowered, or the pool needs more nodes. The quota of a team with its own stack comes
+    from `queueing.reserve`, which only the environment can raise.
     """
     name, resource, division = pool.name, job.resource, divided.division
     quotas = {one.name: division.teams[one.name].nominal[resource] for one in (*divided.teams, team)}

@@ -52,9 +52,10 @@ def waiting_decisions(pools: Sequence[PoolPlan], teams: Sequence[Team], queueing
                     subject=f"pool {pool.name}",
                     what="warning: waiting for capacity",
                     chosen=f"at most {timeout}",
-                    why="flex-start adds nodes when capacity is available, but queues stop workloads whose pods "
-                    "are not ready after queueing.pods_ready_timeout, and the request for nodes ends with the "
-                    "pods; with queued: true in the capacity of the pool, workloads wait before they start",
+                    why="flex-start adds nodes only when capacity is available, but Kueue evicts workloads "
+                    "whose pods are not ready within queueing.pods_ready_timeout, and deleting the pods "
+                    "cancels the request for nodes; set queued: true in the pool's capacity, so that "
+                    "workloads wait for nodes before they start",
                 )
             continue
         node, startup = _node_seconds(pool), _startup(pool, teams)

@@ -58,7 +58,8 @@ SEVERAL_TEMPLATES: Final = (
 )
 SEVERAL_TEMPLATES_KIB: Final = 128
 OTHERS_KIB: Final = 64
-"""Maximum size in KiB of objects of other kinds. `kubectl apply` stores the object a second time in an annotation.
+"""Maximum size in KiB of objects that are neither in `LARGE` nor in `SEVERAL_TEMPLATES`. The size includes the
+copy of the object that `kubectl apply` stores in an annotation.
 """
 
 

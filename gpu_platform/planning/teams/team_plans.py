@@ -351,7 +351,7 @@ def plan_team(
     )
     workloads = tuple(plan_workload(workload, team, available, pause_image) for workload in team.workloads)
     all_pods = [plan_workload(one.spec, team, available, pause_image) for one in declared_pods(team, available)]
-    # With a queue, the CPU and memory that belong to GPUs are added to the team's quota.
+    # With a queue, the team's quota also includes the CPU and memory that come with its GPUs.
     cpu_and_memory = (None, None) if queues else (team.quota.cpu, team.quota.memory)
     fabric = plan_fabric_access(team, available.pools, available.catalog, queues=queues)
     defaults = plan_pod_defaults(

@@ -392,7 +392,7 @@ def _check_kept(kept: KeptDirectory, storage: _Storage, here: Problems, *, share
             )
         elif storage.known and storage.default is None:
             here.at("storage_class").add(
-                "nothing, but no class of `storage` is the default",
+                "no storage class, but `storage` has no default class",
                 "a storage class: " + (", ".join(storage.classes) or "`storage` has none"),
                 "name one, or mark a class of type disk as default",
             )

@@ -165,7 +165,8 @@ def _of_create(cluster: EksClusterPlan, create: CreateEksPlan) -> Iterator[Clust
         field="cluster.create.network.pod_subnets or create.pods_cidr",
         values=create.vpc.pod_networks,
         loss="in-place",
-        on_loss=f"{later}; AWS deletes no subnet in which pods have addresses, so replace the nodes first",
+        on_loss=f"{later}; AWS does not delete a subnet while pods have addresses in it, so replace the nodes "
+        "first",
         on_gain=later,
     )
     yield from _of_system(create.system_pool, cluster.kubernetes or NOT_SET)

@@ -136,7 +136,7 @@ def _check_key(key: str, here: Problems) -> None:
 
 
 def _check_upgrade(pool: Pool, problems: Problems) -> None:
-    """Record a problem for a number of unavailable nodes that EKS refuses.
+    """Record a problem if EKS would refuse the pool's `max_unavailable`.
 
     Source: EKS API, CreateNodegroup and UpdateNodegroupConfig: "max-unavailable must be within the range 1 and max
     size of the node group" (terraform-provider-aws#26535, #26551); read 2026-11-30.

@@ -51,7 +51,9 @@ def check_system_pool(cluster: EksCluster, system: SystemNodes, problems: Proble
 
 
 def plan_system_pool(system: SystemNodes) -> SystemPool:
-    """Return the node group of the system nodes, before the controllers are known."""
+    """Return the node group of the system nodes. `size_system_pool` later adapts the machine types to the
+    controllers.
+    """
     return SystemPool(
         instance_types=system.machine_types or _types(_SIZES[0]),
         ami_type="AL2023_x86_64_STANDARD",

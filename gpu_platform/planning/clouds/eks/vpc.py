@@ -273,9 +273,9 @@ def check_control_plane_zones(plan: VpcPlan, zone_ids: Sequence[str]) -> list[Pr
 def zone_subnets(cidr: str, zone: str, pods_cidr: str | None = None) -> ZoneSubnets:
     """Return the subnets of a VPC in one zone.
 
-    The subnets depend only on the letter of the zone, so a new zone changes no addresses. A private subnet has an
-    eighth of the VPC, which is 8,187 addresses of a /16. Every pod takes one of these addresses, unless pods have
-    a separate range. A subnet for pods has an eighth of that range.
+    The subnets depend only on the letter of the zone, so a new zone changes no addresses. Each private subnet gets
+    an eighth of the VPC: 8,187 usable addresses if the VPC is a /16. Every pod takes one of these addresses,
+    unless pods have a separate range. Each subnet for pods gets an eighth of that range.
     """
     index = ZONE_LETTERS.index(zone[-1])
     eighths = list(IPv4Network(cidr).subnets(prefixlen_diff=_PRIVATE_BITS))

@@ -145,7 +145,8 @@ def _check_disk(
 ) -> None:
     """Record problems with a disk type that no pool can attach, and with IOPS that the disk type does not support.
 
-    `unset` is the disk type of a storage class that names none. It is None if the pools can attach that disk type.
+    `unset` is the disk type of a storage class that does not declare one. It is None if the program chooses this
+    type to fit the pools.
     """
     if one.iops is not None and one.disk != HYPERDISK:
         here.at("iops").add(

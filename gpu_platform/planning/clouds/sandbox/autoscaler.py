@@ -31,7 +31,7 @@ _NODE_CLASS: Final = {"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKN
 
 
 def is_autoscaled(pool: Pool) -> bool:
-    """Return whether an autoscaler adds nodes to the nodes that the program creates for the pool."""
+    """Return whether an autoscaler adds nodes beyond those that the program creates for the pool."""
     return pool.count.maximum > pool.count.desired
 
 
