@@ -130,7 +130,8 @@ def _gated(pods: Iterable[Mapping[str, Any]]) -> tuple[Mapping[str, int], Sequen
 
 
 def _ending(pods: Iterable[Mapping[str, Any]], now: datetime) -> tuple[Mapping[str, int], Sequence[str]]:
-    """Return the GPU units of deleted pods that still run, by key of the ResourceQuota, and the pods' names.
+    """Return the GPU units of deleted pods that are still running, by key of the ResourceQuota, and the pods'
+    names.
 
     Kueue frees the quota of a workload when it is deleted or its Job is suspended. The ResourceQuota counts the
     pods until they have ended. It ignores pods that have exceeded their grace period, as on a lost node.

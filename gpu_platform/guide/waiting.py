@@ -170,8 +170,9 @@ def why_pods_are_missing(
 
     `started` contains the team's usage in Kueue, by key of the ResourceQuota. `hard` contains the limits of the
     ResourceQuota. `gated` contains the units of pods that wait for the queue, and `ending` the units of deleted
-    pods that still run. `ending_pods` contains the names of the latter. The ResourceQuota counts these pods, too.
-    A lowered limit does not stop running pods, but the API server refuses pods that would replace lost pods.
+    pods that are still running. `ending_pods` contains the names of these deleted pods. The ResourceQuota also
+    counts waiting and deleted pods. A lowered limit does not stop running pods, but the API server refuses pods
+    that would replace lost pods.
     """
     conditions = {str(one["type"]): one for one in items_at(workload, "status", "conditions")}
     if conditions.get("Admitted", {}).get("status") != "True" or "Finished" in conditions:

@@ -67,7 +67,7 @@ def test_the_time_of_a_new_node_counts_where_a_pool_grows(
 
 
 def test_a_new_node_later_than_queues_wait_is_warned_of_without_services() -> None:
-    assert "10 min for a new node, and queues stop" in warnings(stack("5m"))[0]
+    assert "10 min for a new node, and Kueue evicts" in warnings(stack("5m"))[0]
 
 
 def test_a_new_node_of_an_existing_cluster_takes_its_time_too() -> None:

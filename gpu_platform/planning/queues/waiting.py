@@ -27,7 +27,7 @@ _STEP_SECONDS: Final = 600
 def check_startup(
     team: Team, teams: Sequence[Team], queueing: Queueing, pools: Sequence[PoolPlan], here: Problems
 ) -> None:
-    """Record a problem for each service that Kueue would stop before its model is loaded.
+    """Record a problem for each service that Kueue would evict before its model is loaded.
 
     `teams` are the teams of the environment.
     """
@@ -36,7 +36,7 @@ def check_startup(
         if parse_duration(service.startup) >= parse_duration(timeout):
             here.at(f"inference_services[{index}]").at("startup").add(
                 service.startup,
-                f"less than queueing.pods_ready_timeout, {timeout}, after which queues stop pods that are not "
+                f"less than queueing.pods_ready_timeout, {timeout}, after which Kueue evicts pods that are not "
                 "ready",
                 f"write queueing.pods_ready_timeout: {_enough([*teams, team], pools)}{where}, or lower startup",
             )
@@ -67,7 +67,7 @@ def waiting_decisions(pools: Sequence[PoolPlan], teams: Sequence[Team], queueing
                 subject=f"pool {pool.name}",
                 what="warning: waiting for nodes",
                 chosen=f"at most {timeout}",
-                why=f"pods may need {' and '.join(parts)}, and queues stop workloads that are not ready after "
+                why=f"pods may need {' and '.join(parts)}, and Kueue evicts workloads that are not ready within "
                 f"queueing.pods_ready_timeout; write queueing.pods_ready_timeout: {_enough(teams, pools)}",
             )
 
