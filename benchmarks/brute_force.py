@@ -107,7 +107,7 @@ def fits(stack: Mapping[str, Any]) -> str:
     """Return the correct verdict: `placed` if the pods of all quotas fit on the desired or the maximum number of
     nodes, otherwise `impossible`.
 
-    Raises TooLarge.
+    Raises TooLarge if there are too many placements to try.
     """
     fleet = _Fleet(stack)
     pods = [pod for team in stack["teams"] for pod in fleet.pods_of(team)]

@@ -59,7 +59,7 @@ def compare(seed: int) -> Compared:
 
 
 def verdict_of_capacity(stack: dict[str, Any]) -> str:
-    """Return the verdict that `capacity` prints. Raises BadInput."""
+    """Return the verdict that `capacity` prints. Raises BadInput if the stack is invalid."""
     plan, catalog = plan_platform(stack, "random"), load_catalog()
     assert plan.kind == "environment"
     return capacity_document(plan, report_capacity(plan, catalog))["quotas"]["verdict"]

@@ -148,7 +148,7 @@ class Stack:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ObjectSubject:
-    """One object that a rule checks by itself."""
+    """One object that a rule checks on its own."""
 
     resource: Resource
 

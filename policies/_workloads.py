@@ -130,7 +130,7 @@ class Workload(ObjectSubject):
 
     @property
     def pods_together(self) -> int:
-        """Number of pods that work together on one task, or 1 if each works by itself."""
+        """Number of pods that work together on one task, or 1 if each pod works alone."""
         product = 1
         for count in self._seen[1].counts:
             product *= count.whole() or 1

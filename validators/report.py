@@ -73,9 +73,9 @@ class ExpectedPool:
 class NodeReport:
     """Results of all checks of one node, or of the pool itself if `node` is None.
 
-    `duration_seconds` is the duration of the agent's check, or 0 without a report. `reported` is the time at which
-    the agent wrote its report, or "" without a report. `notes` describes a cordon, and taints that are not part of
-    the stack. Notes do not fail the node.
+    `duration_seconds` is the duration of the agent's check, or 0 if there is no report. `reported` is the time at
+    which the agent wrote its report, or "" if there is none. `notes` describes a cordon, and taints that are not
+    part of the stack. Notes do not fail the node.
     """
 
     node: str | None

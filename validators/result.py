@@ -66,7 +66,7 @@ class CheckResult:
     def from_json(cls, entry: Mapping[str, Any]) -> CheckResult:
         """Parse an entry of an agent's report. Fields of a newer agent are ignored.
 
-        Raises MalformedReport.
+        Raises MalformedReport if a field is missing or invalid.
         """
         try:
             result = cls(**{name: entry[name] for name in cls.__slots__ if name != _OF_THE_STACK})

@@ -115,7 +115,7 @@ def _bar(console: Console, text: str, unit: str, total: int | None) -> Generator
 
 
 def _terminal() -> Console | None:
-    """Return a console for live lines on standard error, or None without a terminal or without Rich."""
+    """Return a console for live lines on standard error, or None if there is no terminal or no Rich."""
     try:
         from rich.console import Console
     except ImportError:

@@ -57,7 +57,7 @@ KINDS: tuple[Kind, ...] = (
 
 
 def time_of(text: str) -> datetime:
-    """Return a timestamp of the API server as a time in UTC. Raises ValueError."""
+    """Return a timestamp of the API server as a time in UTC. Raises ValueError if the format is invalid."""
     return datetime.fromisoformat(text.replace("Z", "+00:00"))
 
 

@@ -22,7 +22,9 @@ class TimedOut(Finding):
 
 
 def parse_timeout(text: str | None) -> int | None:
-    """Return the value of `--timeout` in seconds, or None if it is not set. Raises BadInput."""
+    """Return the value of `--timeout` in seconds, or None if it is not set. Raises BadInput if the
+    value is not a duration of at least 1 s.
+    """
     if text is None:
         return None
     try:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class Tool:
     """A prerequisite of a command. `found` is empty if the prerequisite is missing. `remedy` says how to get it.
 
-    `known` is False if this machine cannot check the prerequisite without network access, so that the user must
-    check it.
+    `known` is False if this machine cannot check the prerequisite without network access, so the user must check
+    it.
     """
 
     name: str

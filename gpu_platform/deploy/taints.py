@@ -54,7 +54,7 @@ def repair_taints(client: KubernetesClient, declared: Mapping[str, Sequence[Tain
     """Set the declared taints of existing nodes (by name), and keep the taints of others.
 
     Returns the changed nodes. This function is used with an engine that does not change the taints of existing
-    nodes. Raises Refused.
+    nodes. Raises Refused if the API server refuses a change.
     """
     changed: list[str] = []
     for name, taints in declared.items():

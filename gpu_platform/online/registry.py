@@ -24,7 +24,9 @@ class OnlineCloud(Protocol):
         ...
 
     def kubeconfig(self) -> str | None:
-        """Return the kubeconfig of an existing cluster, or None if it does not exist. Raises NotLookedAt."""
+        """Return the kubeconfig of an existing cluster, or None if it does not exist. Raises NotLookedAt if
+        credentials, a permission or a connection is missing.
+        """
         ...
 
 

@@ -17,7 +17,7 @@ import yaml
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigMapPlan:
-    """A ConfigMap whose name contains a hash of its content, so that a change rolls out by itself."""
+    """A ConfigMap whose name contains a hash of its content, so that a change rolls out automatically."""
 
     name: str
     namespace: str

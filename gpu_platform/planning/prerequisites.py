@@ -39,7 +39,7 @@ class QuotaNeed:
 
 
 def prerequisites(plan: EnvironmentPlan, resource_types: Iterable[str]) -> CloudPrerequisites | None:
-    """Return what `up` requires from the cloud, or None without a cloud.
+    """Return what `up` requires from the cloud, or None if the stack has no cloud.
 
     `resource_types` are the Pulumi resource types of the stack.
     """

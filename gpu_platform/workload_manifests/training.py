@@ -5,7 +5,7 @@ torch distributed/argparse_util.py). In an indexed Job and a JobSet, the pods me
 In a TrainJob, the controller sets the variables.
 
 A pod that was taken from its job (`lost_pods.LOST_CONDITIONS`) costs no attempt. The same applies to a pod whose
-exit code means that it was interrupted with its work saved. A pod that fails by itself costs an attempt, unless
+exit code means that it was interrupted with its work saved. Any other failure of a pod costs an attempt, unless
 its exit code means that another attempt would fail as well. A JobSet restarts all pods, because training waits for
 the missing pods. In an indexed Job, only the failed pod is restarted, and torchrun in the other pods reconnects to
 it.

@@ -49,19 +49,25 @@ class Api:
         self._pool = RESTClientObject(configuration).pool_manager
 
     def get(self, path: str) -> Object:
-        """Return an object or a list. Raises ApiError."""
+        """Return an object or a list. Raises ApiError if the API server rejects the request or does not answer."""
         return self._request("GET", path)
 
     def create(self, path: str, body: Object) -> Object:
-        """Create an object and return the response. Raises ApiError."""
+        """Create an object and return the response. Raises ApiError if the API server rejects the request or does
+        not answer.
+        """
         return self._request("POST", path, body, "application/json")
 
     def patch(self, path: str, body: Object, kind: Literal["merge", "strategic"]) -> Object:
-        """Patch an object and return the result. Raises ApiError."""
+        """Patch an object and return the result. Raises ApiError if the API server rejects the request or does not
+        answer.
+        """
         return self._request("PATCH", path, body, _PATCH_TYPES[kind])
 
     def delete_now(self, path: str, uid: str) -> None:
-        """Delete the object with this UID without a grace period if it still exists. Raises ApiError."""
+        """Delete the object with this UID without a grace period if it still exists. Raises ApiError if the API
+        server rejects the request or does not answer.
+        """
         options = {
             "kind": "DeleteOptions",
             "apiVersion": "v1",
@@ -75,7 +81,9 @@ class Api:
                 raise
 
     def watch(self, path: str, selectors: Mapping[str, str], version: str) -> Iterator[Object]:
-        """Yield the watch events after `version` until the server ends the watch. Raises ApiError."""
+        """Yield the watch events after `version` until the server ends the watch. Raises ApiError if the API
+        server rejects the request or does not answer.
+        """
         timing = {"watch": "1", "resourceVersion": version, "timeoutSeconds": str(_WATCH_SECONDS)}
         timeout = urllib3.Timeout(connect=5, read=_WATCH_SECONDS + 30)
         response = self._open("GET", path + query({**selectors, **timing}), timeout, preload_content=False)
@@ -165,7 +173,9 @@ class Informer:
         return patched
 
     def delete_now(self, item: Object) -> None:
-        """Delete an object of the collection without a grace period. Raises ApiError."""
+        """Delete an object of the collection without a grace period. Raises ApiError if the API server rejects the
+        request or does not answer.
+        """
         self._api.delete_now(_path_of(self._path, item), item["metadata"]["uid"])
 
     def _run(self) -> None:
@@ -227,7 +237,7 @@ def version_of(item: Object) -> int:
 
 
 def query(parameters: Mapping[str, str]) -> str:
-    """Return the query string of a URL with its question mark, or an empty string without parameters."""
+    """Return the query string of a URL with its question mark, or an empty string if there are no parameters."""
     return f"?{urlencode(parameters)}" if parameters else ""
 
 

@@ -100,7 +100,7 @@ def desired_node(
 
 def _plugin_config(policy: ClusterPolicy, config_maps: ConfigMaps, node_labels: Mapping[str, str]) -> PluginConfig:
     """Return the config that the node's device plugin and feature discovery read at their start. Raises
-    PluginError.
+    PluginError if the plugin would not start.
     """
     name = policy.device_plugin_config
     if not name:
@@ -152,7 +152,9 @@ def mig_request(
 
 
 def _mig_configs(policy: ClusterPolicy, config_maps: ConfigMaps, table: MigTable) -> MigConfigs | None:
-    """Return the named configs, or None if their ConfigMap or its key is missing. Raises MigConfigError."""
+    """Return the named configs, or None if their ConfigMap or its key is missing. Raises MigConfigError if the
+    configs are invalid.
+    """
     if not policy.mig_config:
         return generated_configs(table)
     text = config_maps.get(policy.mig_config, {}).get(MIG_CONFIG_KEY)

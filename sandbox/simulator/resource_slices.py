@@ -68,8 +68,8 @@ class ResourceSlices:
         )
 
     def reconcile_classes(self, owner: Object | None) -> float:
-        """Create the driver's missing DeviceClasses. `owner` is the GPUCluster that owns them, or None without
-        DRA.
+        """Create the driver's missing DeviceClasses. `owner` is the GPUCluster that owns them, or None if DRA is
+        not used.
         """
         present = {each["metadata"]["name"] for each in self._classes.all()}
         if owner is not None:

@@ -32,7 +32,9 @@ def named_types() -> frozenset[str]:
 
 
 def described(apis: Mapping[str, AwsApi], wanted: Collection[str]) -> Sequence[DescribedType]:
-    """Return the types with NVIDIA GPUs and the types in `wanted`, from all regions. Raises NotLookedAt."""
+    """Return the types with NVIDIA GPUs and the types in `wanted`, from all regions. Raises NotLookedAt if
+    credentials, a permission or a connection is missing.
+    """
     found: dict[str, Mapping[str, Any]] = {}
     regions: dict[str, list[str]] = {}
     for region, api in apis.items():
@@ -48,7 +50,9 @@ def described(apis: Mapping[str, AwsApi], wanted: Collection[str]) -> Sequence[D
 
 
 def list_prices(api: AwsApi, machine_type: str) -> Mapping[str, float]:
-    """Return the on-demand list prices for Linux on shared tenancy, in USD/h by region. Raises NotLookedAt."""
+    """Return the on-demand list prices for Linux on shared tenancy, in USD/h by region. Raises NotLookedAt if
+    credentials, a permission or a connection is missing.
+    """
     wanted = {
         "instanceType": machine_type,
         "operatingSystem": "Linux",

@@ -160,7 +160,7 @@ def _command(
 
 
 def seconds(text: str) -> float:
-    """Parse a positive number of seconds. Raises ValueError."""
+    """Parse a positive number of seconds. Raises ValueError for any other text."""
     found = float(text)
     if not 0 < found < float("inf"):
         raise ValueError(text)

@@ -58,7 +58,8 @@ class NodeCordon:
     def set(self, report: Report, node: Mapping[str, Any], now: str) -> str:
         """Cordon, uncordon or replace the node according to its report, after its taints are set.
 
-        Return what was done, or "". `node` is the node as the API server last returned it. Raises ApiError.
+        Return what was done, or "". `node` is the node as the API server last returned it. Raises ApiError if a
+        request fails.
         """
         ends = report["verdict"] == PASS or not self._on_failure.action
         if CORDON_ANNOTATION not in _annotations(node) if ends else report["verdict"] != FAIL:

@@ -208,7 +208,10 @@ def _is_nics(value: object) -> bool:
 
 
 def xid_codes(text: str) -> list[int]:
-    """Parse numbers and ranges such as `8 11 39-41`, and return all numbers. Raises ValueError."""
+    """Parse numbers and ranges such as `8 11 39-41`, and return all numbers.
+
+    Raises ValueError for any other text.
+    """
     ranges = [part.partition("-") for part in text.split()]
     return [code for first, _, last in ranges for code in range(int(first), int(last or first) + 1)]
 

@@ -77,7 +77,7 @@ class NodeTaints:
         """Set the taints of a node according to its report.
 
         Return why a failing node is not tainted, or "". `node` is the node as the API server last returned it.
-        Raises ApiError.
+        Raises ApiError if a request fails.
         """
         for attempt in range(_ATTEMPTS):
             taints, not_held = _taints(node), ""

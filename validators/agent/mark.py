@@ -40,7 +40,9 @@ class NodeMarks:
         self._cordon = NodeCordon(identity, server, on_failure or OnFailure())
 
     def set(self, report: Report) -> None:
-        """Apply the label, taints and condition, and create Events for failed checks. Raises ApiError."""
+        """Apply the label, taints and condition, and create Events for failed checks. Raises ApiError if a request
+        fails.
+        """
         node, now = self._identity.node, _now()
         status = _STATUS[report["verdict"]]
         labels = {VALIDATED_LABEL: report["expectations_hash"]} if report["verdict"] == PASS else {}

@@ -51,7 +51,9 @@ def write_recording(path: Path, journal: Journal, *, with_serials: bool = False)
 
 
 def read_recording(path: Path) -> Journal:
-    """Return the answers in a recording file. Raises BadRecording."""
+    """Return the answers in a recording file. Raises BadRecording if the file cannot be read or is not a
+    recording.
+    """
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -62,7 +64,7 @@ def read_recording(path: Path) -> Journal:
 def parse_recording(text: str, source: str) -> Journal:
     """Parse a recording and return its answers.
 
-    `source` is the file's name in errors. Raises BadRecording.
+    `source` is the file's name in errors. Raises BadRecording if the text is not a recording.
     """
     try:
         data: Any = json.loads(text)

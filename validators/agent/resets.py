@@ -40,7 +40,7 @@ class SeenResets:
         self._reader.recall(self._kept)
 
     def keep(self, server: ApiServer) -> None:
-        """Write the resets to the node if a new one was detected. Raises ApiError."""
+        """Write the resets to the node if a new one was detected. Raises ApiError if a request fails."""
         seen = self._reader.reset_times
         if self._kept is None or seen == self._kept:
             return

@@ -83,7 +83,7 @@ class Stager(AsyncStager):
 
 
 class NoGoodCheckpoint(Exception):
-    """All complete checkpoints are damaged, so that a person must decide whether to start from the beginning."""
+    """All complete checkpoints are damaged, so a person must decide whether to start from the beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class Checkpoints:
         """Load the last good checkpoint into `state` and return its step.
 
         The result is None if no checkpoint was ever complete. All processes must call this method. Raises
-        NoGoodCheckpoint.
+        NoGoodCheckpoint if all complete checkpoints are damaged.
         """
         candidates, damaged = self._agreed(list(_newest_first(self._directory))), False
         for name in candidates:

@@ -94,7 +94,7 @@ class Job:
 def deepspeed(
     job: Job, model: Model, *, micro_batch: int, accumulate: int, clip: float
 ) -> tuple[Configuration, list[str]]:
-    """Return the configuration and the reasons for it. Raises DoesNotFit."""
+    """Return the configuration and the reasons for it. Raises DoesNotFit if the model fits in no layout."""
     machines = job.machines
     layout, refused = zero_layout(model, machines)
     zero: Configuration = {"stage": layout.stage}
@@ -133,11 +133,11 @@ def deepspeed(
 
 
 def _copy_within_the_node(job: Job, model: Model, layout: Layout) -> str | None:
-    """Return the GPU memory for a second copy of the parameters within the node, as a string, or None without a
-    copy.
+    """Return the GPU memory for a second copy of the parameters within the node, as a string, or None if there is
+    no copy.
 
-    With this copy, a backward pass gathers the parameters within the node. There is no copy if it is not needed,
-    or if the GPU memory is too small.
+    With this copy, a backward pass gathers the parameters within the node. No copy is made if it is not needed, or
+    if the GPU memory is too small.
 
     Source: DeepSpeed docs, ZeRO++, hierarchical partitioning (hpZ); read 2026-11-25.
     """

@@ -128,7 +128,9 @@ def zero_layouts(model: Model, machines: Machines) -> Iterator[Layout]:
 
 
 def zero_layout(model: Model, machines: Machines) -> tuple[Layout, list[str]]:
-    """Return the first layout that fits, and a line for each layout that does not fit. Raises DoesNotFit."""
+    """Return the first layout that fits, and a line for each layout that does not fit. Raises DoesNotFit if no
+    layout fits.
+    """
     refused: list[str] = []
     for layout in zero_layouts(model, machines):
         missing = layout.missing(machines)

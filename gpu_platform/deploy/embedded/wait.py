@@ -65,7 +65,7 @@ def timeout_seconds(declared: KubernetesObject, operation: str) -> float:
 
 
 def parse_duration(text: str, place: str) -> float:
-    """Convert a Go duration such as `1h30m` or `500ms` to seconds. Raises BadInput."""
+    """Convert a Go duration such as `1h30m` or `500ms` to seconds. Raises BadInput for any other format."""
     units = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
     if not re.fullmatch(r"(\d+(\.\d+)?(h|ms|m|s))+", text):
         raise BadInput("the program", [Problem(place, text, "a duration such as 15m or 1h30m")])

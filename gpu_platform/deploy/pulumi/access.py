@@ -30,7 +30,9 @@ def changed_access(client: KubernetesClient, declared: Iterable[KubernetesObject
 
 
 def restore_access(client: KubernetesClient, declared: Iterable[KubernetesObject]) -> tuple[Change, ...]:
-    """Restore the declared access of live objects, and return the changes. Raises Refused."""
+    """Restore the declared access of live objects, and return the changes. Raises Refused if the API server
+    refuses a request.
+    """
     by_key = {item.key: item for item in declared}
     changes = changed_access(client, by_key.values())
     for change in changes:

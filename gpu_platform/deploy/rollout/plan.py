@@ -36,12 +36,12 @@ class LiveCluster:
 class NodeChange:
     """A node that receives another MIG config.
 
-    `drains` is true if its GPUs are partitioned again, so that it must be drained. Otherwise only the config's
-    name changes. `begun` is true if an earlier run has cordoned the node. `out` is true if the node is cordoned or
-    not ready, for any reason. `failed` is true if its last change failed. `stuck` is true if its last change has
-    had no result for too long. A stuck node also counts as `failed`. `blocks` are the disruption budgets that
-    prevent its drain. `unmanaged` are pods without a controller. They are not evicted, because nothing would start
-    them again.
+    `drains` is true if the node must be drained because its GPUs are partitioned again. Otherwise only the
+    config's name changes. `begun` is true if an earlier run has cordoned the node. `out` is true if the node is
+    cordoned or not ready, for any reason. `failed` is true if its last change failed. `stuck` is true if its last
+    change has had no result for too long. A stuck node also counts as `failed`. `blocks` are the disruption
+    budgets that prevent its drain. `unmanaged` are pods without a controller. They are not evicted, because
+    nothing would start them again.
     """
 
     node: str

@@ -24,7 +24,7 @@ def compare_control_plane_zones(
     """Yield findings about the zones of a new VPC: whether they exist in the account, and whether at least two of
     them support a control plane.
 
-    `unusable` are the ids of zones in which EKS accepts no control plane subnets. `up` leaves these zones out.
+    `unusable` are the ids of zones where EKS does not accept control plane subnets. `up` leaves these zones out.
     """
     looked_at = "zones of the new cluster"
     usable = sorted(

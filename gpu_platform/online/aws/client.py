@@ -205,7 +205,9 @@ class AwsClient:
         return True
 
     def key_state(self, key: str) -> str:
-        """Return the state of a KMS key (id, ARN or alias), such as Enabled. Raises Missing."""
+        """Return the state of a KMS key (id, ARN or alias), such as Enabled. Raises Missing if the key does not
+        exist.
+        """
         return self._api.call("kms", "DescribeKey", KeyId=key)["KeyMetadata"]["KeyState"]
 
     def bucket_region(self, name: str) -> str:

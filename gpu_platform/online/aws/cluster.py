@@ -278,7 +278,7 @@ def compare_own_network(
 ) -> Iterator[OnlineFinding]:
     """Yield findings about whether the subnets of an existing VPC can host a new cluster.
 
-    `unusable` are the zones in which EKS accepts no control plane subnets.
+    `unusable` are the zones where EKS does not accept control plane subnets.
     """
     found = {one.subnet_id: one for one in subnets}
     looked_at = f"subnets of {vpc.vpc}"

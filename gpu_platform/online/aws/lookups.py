@@ -83,7 +83,9 @@ class AwsCloud:
         return tuple(self._lookups())
 
     def kubeconfig(self) -> str | None:
-        """Return the kubeconfig of an existing cluster, or None if it does not exist. Raises NotLookedAt."""
+        """Return the kubeconfig of an existing cluster, or None if it does not exist. Raises NotLookedAt if
+        credentials, a permission or a connection is missing.
+        """
         found = self._found_cluster()
         if found is None:
             return None

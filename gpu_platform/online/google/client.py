@@ -114,7 +114,9 @@ class GoogleClient:
         return True
 
     def subnet(self, path: str) -> Subnet:
-        """Return the subnet at the path `projects/P/regions/R/subnetworks/NAME`. Raises Missing."""
+        """Return the subnet at the path `projects/P/regions/R/subnetworks/NAME`. Raises Missing if the subnet does
+        not exist.
+        """
         found = self._api.get("compute", f"compute/v1/{path}", PERMISSIONS["subnet"])
         others: Sequence[Mapping[str, str]] = found.get("secondaryIpRanges") or ()
         secondary = {one["rangeName"]: one["ipCidrRange"] for one in others}
@@ -140,7 +142,9 @@ class GoogleClient:
         )
 
     def bucket_location(self, name: str) -> str:
-        """Return the location of a bucket in lower case, such as us-central1 or us. Raises Missing."""
+        """Return the location of a bucket in lower case, such as us-central1 or us. Raises Missing if the bucket
+        does not exist.
+        """
         found = self._api.get("storage", f"storage/v1/b/{name}", PERMISSIONS["bucket"])
         return str(found.get("location", "")).lower()
 

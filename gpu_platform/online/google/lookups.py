@@ -68,7 +68,9 @@ class GoogleCloud:
         )
 
     def kubeconfig(self) -> str | None:
-        """Return the kubeconfig of an existing cluster, or None if it does not exist. Raises NotLookedAt."""
+        """Return the kubeconfig of an existing cluster, or None if it does not exist. Raises NotLookedAt if
+        credentials, a permission or a connection is missing.
+        """
         try:
             found = self._found_cluster()
         except Disabled as reason:

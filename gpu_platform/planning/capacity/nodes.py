@@ -87,11 +87,11 @@ def node_capacities(
 def groups_of(plan: EnvironmentPlan, catalog: Catalog) -> tuple[PodGroup, ...]:
     """Return the pods that use every team's whole GPU quota at once.
 
-    A team's declared workloads are included unchanged. For its remaining quota, pods with one unit each (a GPU, a
-    share or an instance) are added. The team's remaining CPU and memory are divided among these pods in proportion
-    to their GPUs. If the team has no quota for CPU or memory, each pod gets the default request of the LimitRange.
-    A pod requests no more than its GPU's share of the node. A CPU quota is a limit for all pods of a team, and
-    pods without a GPU need no GPU node.
+    A team's declared workloads are included unchanged. For the rest of its quota, one-unit pods are added. A unit
+    is a GPU, a share or an instance. The team's remaining CPU and memory are divided among these pods in
+    proportion to their GPUs. If the team has no quota for CPU or memory, each pod gets the default request of the
+    LimitRange. A pod requests no more than its GPU's share of the node. A CPU quota is a limit for all pods of a
+    team, and pods without a GPU need no GPU node.
 
     With queues, each quota applies to a pool, and its pods run on this pool. Without queues, a pool for training
     or inference serves only teams that may use the priority class with the same name. If no such pool offers the

@@ -78,7 +78,9 @@ def impacts_of_teams(
 
 
 def _of_leaving(namespace: str, facts: Mapping[str, Any], live: LiveState | None) -> Iterator[Impact]:
-    """Yield the loss of a removed team's rights and GPUs. Its declared workloads are reported separately."""
+    """Yield an impact for the rights and GPUs that a removed team loses. The team's declared workloads are
+    reported separately.
+    """
     subject = f"team {namespace}"
     deleted = Part(Phase.DELETION, subject, "its rights and, without data, its namespace are deleted")
     yield Impact(

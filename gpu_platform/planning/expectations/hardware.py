@@ -43,9 +43,9 @@ class DeclaredNode:
     cloud changes the driver node by node. `driver_at_boot` means that a node receives the driver when it boots.
     `driver_remedy` describes how a node gets the expected driver. `mig_layouts` has one entry per GPU, which is
     empty if MIG is off. If `mig_layouts` is None, nothing is expected about MIG. `mig_config` is the value of the
-    node label for these layouts, or "" without such a label. `mig_rolled` means that the platform, and not the
-    node's owner, changes that label or replaces the node. `mps` means that the MPS daemon sets the compute mode.
-    `nics` are the fabric NICs that nodes are created with.
+    node label for these layouts, or "" if there is no such label. `mig_rolled` means that the platform, and not
+    the node's owner, changes that label or replaces the node. `mps` means that the MPS daemon sets the compute
+    mode. `nics` are the fabric NICs that nodes are created with.
     """
 
     pool: str = ""

@@ -167,7 +167,7 @@ def _unshared(resource: str) -> str:
 
 
 def _nominal(queue: TeamQueuePlan | None, flavors: Mapping[str, str]) -> Mapping[tuple[str, str], Decimal] | None:
-    """Return the queue's nominal quota by pool and resource, or None without a queue."""
+    """Return the queue's nominal quota by pool and resource, or None if there is no queue."""
     if queue is None:
         return None
     return {

@@ -135,7 +135,7 @@ class PoolPlan:
 
     @property
     def has_rdma(self) -> bool:
-        """Whether pods can use RDMA between nodes, because the program gives the nodes NICs for it.
+        """Whether the program gives the nodes NICs for RDMA, so that pods can use RDMA between nodes.
 
         On an existing cluster, the owner sets up RDMA, and the program's pods do not use it.
         """
@@ -180,7 +180,7 @@ class PoolPlan:
 
     @property
     def agent_reads_host(self) -> bool:
-        """Whether the node agent needs the host's sysfs, because its container's sysfs lacks the host NICs."""
+        """Whether the node agent needs the host's sysfs. It does if its container's sysfs lacks the host NICs."""
         return self.software.gpu_access.privileged and "fabric-mtu" in self.expectations.expect
 
     @property

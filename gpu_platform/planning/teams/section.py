@@ -62,7 +62,7 @@ class WorkloadPlan:
     """
 
     compute_domain: str | None = None
-    """ResourceClaimTemplate that the DRA driver creates for the workload's ComputeDomain, or None without a
+    """ResourceClaimTemplate that the DRA driver creates for the workload's ComputeDomain, or None if it has no
     ComputeDomain.
     """
     shared_memory: str | None = None
@@ -201,7 +201,7 @@ class TeamPlan:
     """Additional permissions that the stack file grants to members' objects, such as `routes of ml.example.com`.
     """
     compute_domains: bool = False
-    """Whether members may create ComputeDomains, because NVLink connects the nodes of a pool."""
+    """Whether members may create ComputeDomains. They may if NVLink connects the nodes of a pool."""
 
     @property
     def all_egress(self) -> tuple[PodEgress | HostEgress, ...]:

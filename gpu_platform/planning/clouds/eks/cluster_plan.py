@@ -176,7 +176,7 @@ class SystemPool:
     desired_size: int
     max_size: int
     avoids_reservations: bool = False
-    """Whether the nodes avoid open reservations, because a pool uses such a reservation."""
+    """Whether the nodes avoid open reservations. They do so if a pool uses such a reservation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,8 +272,8 @@ class CreateEksPlan:
 
     @property
     def system_leaves_zones(self) -> bool:
-        """Whether a zone may have no system nodes, because there are fewer system nodes than zones. No autoscaler
-        adds a system node in such a zone.
+        """Whether there are fewer system nodes than zones, so that a zone may have none. No autoscaler adds a
+        system node in such a zone.
 
         Source: Cluster Autoscaler, cloudprovider/aws/README.md, gotchas (persistent volumes); read 2026-11-29.
         """

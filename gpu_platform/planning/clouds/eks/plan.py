@@ -85,7 +85,7 @@ class EksPoolPlan:
     earliest block.
     """
     avoids_reservations: bool = False
-    """Whether the nodes avoid open reservations, because another pool uses such a reservation."""
+    """Whether the nodes avoid open reservations. They do so if another pool uses such a reservation."""
     blocks: tuple[BlockPlan, ...]
     """Capacity blocks, sorted by time. Each block has a node group."""
     several_blocks: bool
@@ -124,8 +124,8 @@ class EksPoolPlan:
     node_repair: bool
     tags: Mapping[str, str]
     delete_before_replace: bool
-    """Whether the pool is deleted before its replacement is created, because reserved capacity does not suffice
-    for both.
+    """Whether the pool is deleted before its replacement is created. This is necessary if reserved capacity does
+    not suffice for both.
     """
     protect: bool
     company_tags: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -214,8 +214,8 @@ class KarpenterPoolPlan:
 
     @property
     def keeps_version(self) -> bool:
-        """Whether the nodes stay unchanged when the cluster is upgraded, because their custom AMI has a fixed
-        version.
+        """Whether the nodes have a custom AMI with a fixed version. Such nodes stay unchanged when the cluster is
+        upgraded.
 
         Even if an alias names a release, Karpenter resolves it for the version of the control plane, and replaces
         the nodes after an upgrade (Karpenter docs, "Managing AMIs"; read 2026-11-29).

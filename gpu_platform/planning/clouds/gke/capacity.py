@@ -43,11 +43,11 @@ class Sizes:
 
 
 def locations(pool: Pool, cluster: GkeCluster) -> tuple[str, ...]:
-    """Return the zones that the stack file names for a pool. The result is empty if it names none in a regional
-    cluster.
+    """Return the zones that the stack file names for a pool. The result is empty if the stack file names no zones
+    for a pool of a regional cluster.
 
-    Placement and node counts depend only on these zones, so that an updated list of offered zones replaces no
-    nodes.
+    Placement and node counts depend only on these zones, so nodes are not replaced when the list of offered zones
+    is updated.
     """
     if isinstance(pool.capacity, Reservation):
         return (pool.capacity.zone,)
