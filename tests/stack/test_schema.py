@@ -9,7 +9,8 @@ from policies import rules
 
 
 def test_the_written_schema_is_what_the_models_say() -> None:
-    assert json.loads(SCHEMA_FILE.read_text("utf-8")) == stack_file_schema()
+    written = json.loads(SCHEMA_FILE.read_text("utf-8"))
+    assert written == stack_file_schema(), "the models have changed: run gpu-platform schema"
 
 
 def test_editors_complete_machine_types_profiles_and_rules() -> None:
