@@ -56,6 +56,13 @@ class SetsProperties:
     sandbox: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class OnlyWithGpus:
+    """Marks a field of a pool that pools without GPUs refuse. `because` is the reason, written as a sentence."""
+
+    because: str
+
+
 ON_CLOUDS = On(("eks", "gke"), "elsewhere the program creates no cloud nodes")
 
 
@@ -76,6 +83,12 @@ def properties_of(field: FieldInfo) -> Iterator[tuple[str, str]]:
         if isinstance(one, SetsProperties):
             for platform in fields(SetsProperties):
                 yield from ((platform.name, name) for name in getattr(one, platform.name))
+
+
+def reasons_for_gpus(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
+    """Yield each field of a model that is marked `OnlyWithGpus`, with the reason."""
+    for name, field in model.model_fields.items():
+        yield from ((name, one.because) for one in field.metadata if isinstance(one, OnlyWithGpus))
 
 
 def refuses(declaration: On, value: object, provider: Provider) -> bool:

@@ -24,7 +24,7 @@ from gpu_platform.stack._types import (
     wrong,
 )
 from gpu_platform.stack.bootstrap import Bootstrap
-from gpu_platform.stack.declared import ON_CLOUDS, On, SetsProperties
+from gpu_platform.stack.declared import ON_CLOUDS, On, OnlyWithGpus, SetsProperties
 from gpu_platform.stack.nodes import Disk, Image, Karpenter, Network, Tuning, Upgrade
 from gpu_platform.stack.pool_schedule import PoolSchedule
 from gpu_platform.stack.sharing import NoSharing, Sharing, SharingOrName
@@ -336,12 +336,18 @@ class Pool(SpecModel):
         default=NoSharing(), alias="sharing"
     )
     """How GPUs are shared: sharing settings, or a name in the environment's `sharing`."""
-    per_node: Annotated[tuple[NodeSharing, ...], Field(max_length=200)] = ()
+    per_node: Annotated[
+        tuple[NodeSharing, ...],
+        Field(max_length=200),
+        OnlyWithGpus("it gives some nodes another configuration for sharing GPUs"),
+    ] = ()
     """Nodes whose sharing settings differ from the settings of the pool. Available in the sandbox, and for
     existing nodes that are listed by name.
     """
     topology: Annotated[
-        Topology | None, SetsProperties(eks=("user_data",), karpenter=("node_class",), gke=("kubelet_config",))
+        Topology | None,
+        OnlyWithGpus("its policies align GPUs and NICs with CPUs"),
+        SetsProperties(eks=("user_data",), karpenter=("node_class",), gke=("kubelet_config",)),
     ] = None
     tuning: Annotated[
         Tuning | None,
@@ -370,7 +376,11 @@ class Pool(SpecModel):
     """Taints in addition to `nvidia.com/gpu=present:NoSchedule`, which every GPU pool has. A CPU pool has only
     these taints.
     """
-    gate_nodes: Annotated[NodeGate | None, SetsProperties(eks=("user_data",), karpenter=("template",))] = None
+    gate_nodes: Annotated[
+        NodeGate | None,
+        OnlyWithGpus("the node agent, which validates nodes, runs on GPU nodes"),
+        SetsProperties(eks=("user_data",), karpenter=("template",)),
+    ] = None
     """When nodes have a taint that keeps teams' pods off. The default is `validation.gate_nodes`. On an existing
     cluster, the owner must register new nodes with the startup taint.
     """
@@ -383,7 +393,10 @@ class Pool(SpecModel):
     karpenter: Annotated[Karpenter | None, _KARPENTER] = None
     """Settings of Karpenter, only with `provisioner: karpenter`."""
     device_plugin: Annotated[
-        Literal["operator", "provider"] | None, ON_CLOUDS, SetsProperties(gke=("gpu_driver_installation_config",))
+        Literal["operator", "provider"] | None,
+        ON_CLOUDS,
+        OnlyWithGpus("a device plugin advertises GPUs"),
+        SetsProperties(gke=("gpu_driver_installation_config",)),
     ] = None
     """What runs the device plugin. `operator` is the GPU Operator. With `provider`, the node image (Bottlerocket)
     or GKE runs the plugin and shares the GPUs. The default is `provider` on Bottlerocket, else `operator`.
@@ -392,6 +405,7 @@ class Pool(SpecModel):
     network: Annotated[
         Network,
         ON_CLOUDS,
+        OnlyWithGpus("its interfaces are for traffic between GPUs"),
         SetsProperties(eks=("network_interfaces",), karpenter=("node_class",), gke=("additional_networks",)),
     ] = Network()
     disk: Annotated[
@@ -418,7 +432,9 @@ class Pool(SpecModel):
     """Price of one node in USD/h, if it differs from the list price. Examples are on-premises nodes, spot
     capacity, or a commitment.
     """
-    utilisation: Annotated[float, Field(ge=0, le=1)] | None = None
+    utilisation: Annotated[
+        Annotated[float, Field(ge=0, le=1)] | None, OnlyWithGpus("it describes the utilisation of GPUs")
+    ] = None
     """Expected utilisation of the pool's GPUs as a share of time, from 0 to 1. A measured utilisation takes
     precedence.
     """

@@ -11,19 +11,12 @@ from collections.abc import Iterator
 from gpu_platform.catalog import MachineType
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.requirements import GPU_TAINT
+from gpu_platform.stack.declared import reasons_for_gpus
 from gpu_platform.stack.pool import Pool
 from gpu_platform.stack.sharing import NoSharing
 
 GENERAL = "general"
 """Value of `workload` for CPU pools."""
-_GPU_FIELDS = {
-    "per_node": "it gives some nodes another configuration for sharing GPUs",
-    "device_plugin": "a device plugin advertises GPUs",
-    "topology": "its policies align GPUs and NICs with CPUs",
-    "network": "its interfaces are for traffic between GPUs",
-    "utilisation": "it describes the utilisation of GPUs",
-    "gate_nodes": "the node agent, which validates nodes, runs on GPU nodes",
-}
 
 
 def check_workload(pool: Pool, machine: MachineType, problems: Problems) -> None:
@@ -76,6 +69,6 @@ def _used(pool: Pool) -> Iterator[tuple[str, str]]:
     """Yield each GPU field that the stack file sets, with the reason why it needs GPUs."""
     if isinstance(pool.declared_sharing, str) or not isinstance(pool.declared_sharing, NoSharing):
         yield "sharing", "it sets how pods share a GPU"
-    for field, because in _GPU_FIELDS.items():
+    for field, because in reasons_for_gpus(Pool):
         if field in pool.model_fields_set and getattr(pool, field) not in (None, ()):
             yield field, because
