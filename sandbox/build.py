@@ -278,7 +278,7 @@ def _because(reasons: Mapping[str, Reason]) -> str:
 
 def _binaries_of(answers: Survey, origin: Origin) -> str:
     hosts = origin.mirror or join_words(dict.fromkeys(release.host for release in answers.sums))
-    return f"release binaries of {hosts}"
+    return f"release binaries from {hosts}"
 
 
 def _interrupt(_signal: int, _frame: object) -> None:

@@ -171,8 +171,8 @@ def test_a_module_with_a_name_of_the_package_is_refused(python: Path, project: P
     assert result.returncode == 2
     place = module.partition("/")[0]
     assert (
-        f"{project / place}: found a module of the project; "
-        "allowed: Python modules whose names differ from the packages of gpu-platform" in result.stderr
+        f"{project / place}: found a Python module of your project; "
+        "allowed: Python modules whose names differ from those of gpu-platform's packages" in result.stderr
     )
     assert f"Fix: rename it, for example to own_{place}" in result.stderr
 

@@ -407,7 +407,7 @@ def _declared_twice(files: Mapping[str, RuleFile]) -> Iterator[Problem]:
             if name in seen:
                 yield Problem(
                     f"{file_name}: {name[1]}",
-                    f"a name that {seen[name]} declares, too",
+                    f"a name that {seen[name]} already declares",
                     "each name once",
                     "rename it",
                 )

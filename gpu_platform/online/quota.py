@@ -78,20 +78,23 @@ def compare_quota(demand: QuotaDemand, state: QuotaState, fix: str) -> OnlineFin
     need = f"{demand.desired} {demand.unit} needed at first, {demand.most} at most, by {demand.wanted_by}"
     found = f"{state.limit:g} {demand.unit}, {use}; {need}"
     looked_at = f"quota {demand.name} in {demand.region}"
-    if demand.desired > free:
+    missing = demand.desired - free
+    if missing > 0:
         return OnlineFinding(
             looked_at=looked_at,
             severity="stops",
             found=found,
-            why=f"{demand.desired - free:g} {demand.unit} are missing for the desired nodes",
+            why=f"{missing:g} {demand.unit} {'is' if missing == 1 else 'are'} missing for the desired nodes",
             fix=f"{fix}: request at least {used + demand.most:g} {demand.unit}",
         )
-    if demand.most > free:
+    missing = demand.most - free
+    if missing > 0:
         return OnlineFinding(
             looked_at=looked_at,
             severity="warns",
             found=found,
-            why=f"the desired nodes fit, but {demand.most - free:g} {demand.unit} are missing for the maximum",
+            why=f"the desired nodes fit, but {missing:g} {demand.unit} {'is' if missing == 1 else 'are'} missing "
+            "for the maximum",
             fix=f"{fix}: request at least {used + demand.most:g} {demand.unit}, or lower count.max",
         )
     if state.used is None:

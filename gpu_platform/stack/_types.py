@@ -90,9 +90,10 @@ def plain_or_mapping(value: object) -> str:
 def order_fix(low: int, desired: int, high: int | None) -> str:
     """Return the fix for node counts that are out of order, with the numbers from the file."""
     if desired < low:
-        fix = f"write min: {desired} or desired: {low}: the minimum is above the desired number"
-        return fix if high is None or low <= high else f"{fix}, and max: {low}"
-    return f"write max: {desired} or desired: {high}: the desired number is above the maximum"
+        fix = f"write min: {desired} or desired: {low}"
+        fix = fix if high is None or low <= high else f"{fix} and max: {low}"
+        return f"{fix}, because the minimum is above the desired number"
+    return f"write max: {desired} or desired: {high}, because the desired number is above the maximum"
 
 
 def _dns_label(value: str) -> str:

@@ -45,9 +45,14 @@ def _hidden_packages(project: Path) -> Iterator[Problem]:
         module, folder = project / f"{name}.py", project / name
         place = module if module.is_file() else folder
         if place == module or any(folder.glob("*.py")):
-            allowed = f"Python modules whose names differ from the packages of gpu-platform: {', '.join(PACKAGES)}"
+            allowed = (
+                f"Python modules whose names differ from those of gpu-platform's packages: {', '.join(PACKAGES)}"
+            )
             yield Problem(
-                str(place), "a module of the project", allowed, f"rename it, for example to own_{place.name}"
+                str(place),
+                "a Python module of your project",
+                allowed,
+                f"rename it, for example to own_{place.name}",
             )
 
 

@@ -109,11 +109,12 @@ class MigTable:
         wanted = self._instances(layout)
         taken = sum(profile.compute_slices for profile in wanted)
         if taken > self.whole.compute_slices:
-            return f"Insufficient Resources: {taken} compute slices of {self.whole.compute_slices}"
+            has = self.whole.compute_slices
+            return f"Insufficient Resources: needs {taken} compute slices, but the GPU has {has}"
         for engine, name in enumerate(ENGINES):
             used = sum(profile.engines[engine] for profile in wanted)
             if used > self.whole.engines[engine]:
-                return f"Insufficient Resources: {used} {name} of {self.whole.engines[engine]}"
+                return f"Insufficient Resources: needs {used} {name}, but the GPU has {self.whole.engines[engine]}"
         if self._search(layout) is None:
             starts = "; ".join(
                 f"{profile.name} at {{{','.join(map(str, profile.starts))}}}:{profile.size}"

@@ -1,4 +1,4 @@
-"""Admission rules are data. The API server can compile each rule, and errors name the place of a mistake."""
+"""Admission rules are data. The API server can compile each rule, and errors name the place of the mistake."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ MISTAKES = {
     ),
     "a variable with the same name as a value": (
         {**DOCUMENT, "variables": {**DOCUMENT["variables"], "most": "1"}},
-        "rules.yaml: most: found a name that rules.yaml declares, too",
+        "rules.yaml: most: found a name that rules.yaml already declares",
     ),
     "an unknown field": (with_rule(expression="true"), "rules.0.expression"),
 }

@@ -74,7 +74,7 @@ def test_a_pod_that_some_nodes_are_too_small_for_names_its_pool(platform: Platfo
             return refused.message
         return ""
 
-    assert "queue-pool: pods with more than 1 nvidia.com/gpu fit on no node of develop" in refusal(2)
+    assert "queue-pool: pods with more than 1 nvidia.com/gpu do not fit on any node of develop" in refusal(2)
     assert "nodeSelector: {gpu-platform.dev/pool: train}" in refusal(2)
     assert refusal(1) == ""
     assert refusal(2, nodeSelector={"gpu-platform.dev/pool": "train"}) == ""

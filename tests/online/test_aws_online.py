@@ -516,7 +516,7 @@ def test_cpu_pools_and_system_nodes_of_a_new_cluster_count_against_one_quota(acc
 
     # The pool needs 2 x 8 vCPUs, and the system nodes need 2 x 2.
     assert finding.severity == "stops"
-    assert finding.why == "1 vCPU are missing for the desired nodes"
+    assert finding.why == "1 vCPU is missing for the desired nodes"
 
 
 def test_cpu_pools_of_an_existing_cluster_count_against_standard_instances(account: AwsAccount) -> None:
@@ -532,4 +532,4 @@ def test_cpu_pools_of_an_existing_cluster_count_against_standard_instances(accou
 
     finding = by_title(ask(account, plan), "Standard (A, C, D, H, I, M, R, T, Z) instances")
 
-    assert (finding.severity, finding.why) == ("stops", "1 vCPU are missing for the desired nodes")
+    assert (finding.severity, finding.why) == ("stops", "1 vCPU is missing for the desired nodes")

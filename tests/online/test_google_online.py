@@ -105,7 +105,7 @@ def test_a_quota_counts_the_use_of_others(project: GoogleProject) -> None:
 
     finding = by_title(ask(plan_of(SERVE)), "NVIDIA_L4_GPUS")
 
-    assert (finding.severity, finding.why) == ("stops", "1 GPU are missing for the desired nodes")
+    assert (finding.severity, finding.why) == ("stops", "1 GPU is missing for the desired nodes")
 
 
 def test_quota_use_by_the_stacks_own_nodes_is_not_counted_as_foreign(
@@ -165,7 +165,7 @@ def test_unset_zones_are_compared_with_those_that_offer_the_machine_type(project
     [
         ({"status": "CREATING"}, "stops", "its status is CREATING"),
         ({"specificReservationRequired": False}, "stops", "any machine may use it"),
-        ({"resourcePolicies": {"policy": "x/other"}}, "stops", "its placement policy is other"),
+        ({"resourcePolicies": {"policy": "x/other"}}, "stops", "its placement policy is 'other'"),
         ({"deleteAtTime": "2026-11-23T13:00:00.000-00:00"}, "warns", "within 24 hours"),
         ({"deleteAtTime": "2026-11-23T04:00:00.000-07:00"}, "stops", "it has ended"),
         (
@@ -338,7 +338,7 @@ def test_a_new_subnet_that_overlaps_gpu_networks_stops_up(project: GoogleProject
 
 
 def test_existing_nodes_in_gpu_network_ranges_stop_up(project: GoogleProject) -> None:
-    """Nodes have an interface in each GPU network. If ranges overlap, other traffic would go to a GPU network."""
+    """Nodes have an interface in each GPU network. If the ranges overlap, other traffic would go to a GPU network."""
     project.add_cluster()
     project.answers[f"{REGION}/subnetworks/default"] = {"ipCidrRange": "192.168.0.0/20"}
     assert by_title(ask(plan_of(MEGA, cluster=EXISTING)), "subnet default").severity == "stops"

@@ -250,7 +250,7 @@ def test_more_shares_than_the_kubelet_runs_pods_do_not_fit_one_node(make_plan: P
         assert fit.proof.verdict == verdict
         lacking = fit.conflict.lacking if fit.conflict is not None else ()
         assert lacking == (
-            () if verdict == "placed" else ("pods per node: the kubelet's limit, without the pods of DaemonSets",)
+            () if verdict == "placed" else ("pods per node: the kubelet's limit minus the DaemonSet pods",)
         )
 
 

@@ -373,8 +373,8 @@ def test_a_container_with_several_gpus_must_name_a_pool_with_shares(queues: Any,
     plan = queues(pool(), shared, teams=[team(quota={"gpus": {"train": 6, "lab": 4}})])
     messages = [rule.message for rule in queue_policy(plan.teams[0]).rules if rule.id == "queue-pool"]
     assert [message.partition(":")[0] for message in messages] == [
-        "pods with more than 8 nvidia.com/gpu fit on no node of train, where the queue may start them",
-        "containers with more than 1 nvidia.com/gpu fit on no node of lab, where the queue may start them",
+        "pods with more than 8 nvidia.com/gpu do not fit on any node of train, where the queue may start them",
+        "containers with more than 1 nvidia.com/gpu do not fit on any node of lab, where the queue may start them",
     ]
     assert messages[1].endswith("{gpu-platform.dev/pool: train}")
 

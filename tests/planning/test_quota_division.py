@@ -128,12 +128,16 @@ def test_a_team_stack_gets_its_quota_of_a_reserve_on_some_of_the_pools(tmp_path:
 @pytest.mark.parametrize(
     ("own", "place", "fix"),
     [
-        (8, "team.quota.gpus", "write queueing: {reserve: {gpus: 6}} in the environment, and deploy it first"),
+        (
+            8,
+            "team.quota.gpus",
+            "write queueing: {reserve: {gpus: 6}} in the environment, and deploy the environment first",
+        ),
         (
             12,
             "team.quota.gpus",
-            "write queueing: {reserve: {gpus: 6}} in the environment, lower quotas of its teams by 2 in all, and "
-            "deploy it first",
+            "write queueing: {reserve: {gpus: 6}} in the environment, lower its teams' quotas by 2 in total, and "
+            "deploy the environment first",
         ),
     ],
 )
@@ -431,7 +435,7 @@ def test_a_team_stack_beyond_the_reserve_is_told_what_to_write(tmp_path: Path) -
 
 
 def queued_gke(queued: bool, **rest: Any) -> dict[str, Any]:
-    """Return an environment on GKE with a flex-start pool, whose nodes are requested if `queued` is set."""
+    """Return a GKE environment with a flex-start pool. If `queued` is set, the pool uses queued provisioning."""
     one = pool(machine_type="a3-ultragpu-8g", count={"desired": 0, "max": 4}, zones=["us-central1-b"])
     one["capacity"] = {"type": "flex-start", "queued": queued}
     cluster = {"provider": "gke", "name": "prod", "project": "my-project", "location": "us-central1"}

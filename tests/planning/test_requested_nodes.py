@@ -82,7 +82,7 @@ def service(nodes: int, where: str) -> dict[str, Any]:
 
 REFUSED = {
     "two groups on the queued pool": (ray(("requested", 4), ("requested", 2)), "ray_clusters[0]", "one group"),
-    "the other group on a pool that is not queued": (
+    "the second group on a pool without queued provisioning": (
         ray(("requested", 4), ("steady", 4)),
         "ray_clusters[0]",
         "one group",
@@ -92,7 +92,7 @@ REFUSED = {
 TAKEN = {
     "one group": ray(("requested", 4)),
     "groups on other pools": ray(("steady", 4), ("steady", 2)),
-    "the other group with a resource that the queued pool does not have": ray(("requested", 4), ("parts", 1)),
+    "the second group with a resource that the queued pool does not have": ray(("requested", 4), ("parts", 1)),
     "a service of one node": service(1, "requested"),
     "a service on another pool": service(2, "steady"),
 }

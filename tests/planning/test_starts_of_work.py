@@ -37,7 +37,7 @@ def service(replicas: int, gpus: int = 8, pool: str = "train", **rest: Any) -> d
 
 
 def outcome(plan: EnvironmentPlan) -> dict[str, tuple[str, str]]:
-    """Return what the plan states about the start of each entry, and why, by team and place."""
+    """For each entry, return what the plan states about its start, and why. Each key names the team and the place."""
     return {
         f"{one.subject} {match[1]}": (one.chosen, one.why)
         for one in plan.decisions
@@ -282,7 +282,7 @@ def test_a_reserve_that_the_environments_quotas_leave_no_room_for_lowers_them(tm
         of_own_stack(tmp_path, 4, 8, web=12)
     (fix,) = [one.fix for one in refused.value.problems if one.path == "team.quota.gpus"]
     assert fix == (
-        "write queueing: {reserve: {gpus: 8}} in the environment, lower quotas of its teams by 4 in all, "
-        "and deploy it first"
+        "write queueing: {reserve: {gpus: 8}} in the environment, lower its teams' quotas by 4 in total, "
+        "and deploy the environment first"
     )
     assert of_own_stack(tmp_path, 8, 8, web=8)

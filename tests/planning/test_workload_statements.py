@@ -118,8 +118,8 @@ EXPECTED = {
         "storage": ("/dev/shm: 8Gi of the pod's memory", "what the pods write is deleted with them"),
         "health check": (
             "GET /healthz on port 8080, within 10 min",
-            "health_path has its default; the server must answer there: vLLM has /health and Triton "
-            "/v2/health/ready, both on port 8000",
+            "health_path is not set, so the server must answer on the default path; vLLM serves /health, and "
+            "Triton /v2/health/ready, both on port 8000",
         ),
         "fits": ("3 pods, of at most 16 at once", "pool train has 8 nodes, each with capacity for 2 pods"),
     },
@@ -243,8 +243,8 @@ def test_pods_that_fit_only_the_sum_of_all_nodes_are_refused() -> None:
     job = {"name": "pretrain", "pool": "train", "image": IMAGE, "command": ["torchrun"], "gpus": 5, "replicas": 3}
     stack = environment(pool(count={"desired": 2}), teams=[team(quota={"gpus": 16}, training_jobs=[job])])
     assert problems(stack) == {
-        "teams[0].training_jobs[0].replicas": "3 pods at the same time; at most 2: 1 on each of the 2 nodes that "
-        "pool train may have; lower replicas or the requests of each pod, or raise the pool's count.desired"
+        "teams[0].training_jobs[0].replicas": "3 pods at the same time; at most 2 (1 on each of the 2 nodes that "
+        "pool train may have); lower replicas or the requests of each pod, or raise the pool's count.desired"
     }
     job["replicas"] = 4  # 20 GPUs exceed the capacity of the pool and the team's quota
     assert list(problems(stack)) == ["teams[0].training_jobs[0].replicas", "teams[0].training_jobs[0]"]
@@ -261,7 +261,7 @@ def test_pods_that_claim_more_devices_than_a_node_has_are_refused() -> None:
     stack = environment({**one, "sharing": {"mode": "dra"}}, cluster={**EKS, "kubernetes": "1.36"}, teams=[own])
     found = problems(stack)
     assert found["teams[0].training_jobs[0].replicas"].startswith(
-        "3 pods at the same time; at most 2: 1 on each of the 2 nodes"
+        "3 pods at the same time; at most 2 (1 on each of the 2 nodes"
     )
 
 

@@ -221,7 +221,7 @@ def test_programs_that_were_built_are_used_without_a_host(public: Hosts, monkeyp
 def test_each_file_is_requested_once(hosts: Hosts) -> None:
     build.binaries(QUIET)
     assert set(Counter(hosts.requests).values()) == {1}
-    assert len(hosts.requests) == 10  # five programs and five checksums
+    assert len(hosts.requests) == 10  # five binaries and five checksums
 
 
 def test_another_kubernetes_downloads_its_own_programs(hosts: Hosts, go: Go) -> None:
@@ -368,7 +368,7 @@ def test_two_processes_download_each_file_once(hosts: Hosts) -> None:
     second = start()
     assert second.stderr
     assert any("Waiting for another process" in line for line in second.stderr)
-    hosts.closing.set()  # ends the wait of the stalled transfer
+    hosts.closing.set()  # lets the stalled transfer continue
     output = [process.communicate()[1] for process in (first, second)]
     assert [process.returncode for process in (first, second)] == [0, 0], output
     assert set(Counter(hosts.requests).values()) == {1}
@@ -517,7 +517,7 @@ def test_a_wrong_value_is_an_error_with_code_2(cache: Path, value: str, fix: str
     assert fix in output
 
 
-# A folder with programs, named by the environment variable.
+# A folder with binaries, named by the environment variable.
 
 
 @pytest.fixture
@@ -616,13 +616,13 @@ def test_a_named_folder_without_kueue_has_it_built(
 
 def test_the_plan_of_a_download_names_hosts_and_time(public: Hosts) -> None:
     assert build.plan() == (
-        f"Control plane of Kubernetes {KUBERNETES}: downloading release binaries of dl.k8s.io and github.com"
+        f"Control plane of Kubernetes {KUBERNETES}: downloading release binaries from dl.k8s.io and github.com"
         " (about a minute)"
     )
 
 
 def test_the_plan_of_a_mirror_names_it(hosts: Hosts) -> None:
-    assert f"downloading release binaries of {hosts.url} (about" in str(build.plan())
+    assert f"downloading release binaries from {hosts.url} (about" in str(build.plan())
 
 
 def test_the_plan_of_a_build_has_the_reason_and_the_time(public: Hosts) -> None:
@@ -637,7 +637,7 @@ def test_the_plan_of_a_build_has_the_reason_and_the_time(public: Hosts) -> None:
 def test_the_plan_names_the_programs_that_are_built(public: Hosts) -> None:
     public.publish_kwok(None)
     line = build.plan() or ""
-    assert "downloading release binaries of dl.k8s.io and github.com, and building kwok from Go modules" in line
+    assert "downloading release binaries from dl.k8s.io and github.com, and building kwok from Go modules" in line
     assert f"because {public.url}{KWOK_RELEASE} has no SHA-256 sum" in line
 
 

@@ -107,18 +107,18 @@ def test_instances_are_placed_where_the_profile_may_begin(
     [
         ("NVIDIA A100-SXM4-80GB", {"1g.5gb": 1}, "no profile '1g.5gb' on NVIDIA A100-SXM4-80GB"),
         ("NVIDIA A100-SXM4-80GB", {"1g.10gb": 8}, "1g.10gb x8, at most 7"),
-        ("NVIDIA A100-SXM4-80GB", {"4g.40gb": 1, "2g.20gb": 2}, "8 compute slices of 7"),
+        ("NVIDIA A100-SXM4-80GB", {"4g.40gb": 1, "2g.20gb": 2}, "needs 8 compute slices, but the GPU has 7"),
         ("NVIDIA A100-SXM4-80GB", {"3g.40gb": 2, "1g.10gb": 1}, "no placement on NVIDIA A100-SXM4-80GB"),
-        ("NVIDIA A30", {"1g.6gb+me": 1, "2g.12gb+me": 1}, "2 jpeg-engines of 1"),
+        ("NVIDIA A30", {"1g.6gb+me": 1, "2g.12gb+me": 1}, "needs 2 jpeg-engines, but the GPU has 1"),
         (
             "NVIDIA RTX PRO 6000 Blackwell Server Edition",
             {"1g.24gb+me.all": 1, "1g.24gb": 1},
-            "5 decoders of 4",
+            "needs 5 decoders, but the GPU has 4",
         ),
         (
             "NVIDIA RTX PRO 4500 Blackwell Server Edition",
             {"1g.16gb+me.all": 1, "1g.16gb": 1},
-            "4 decoders of 3",
+            "needs 4 decoders, but the GPU has 3",
         ),
     ],
 )

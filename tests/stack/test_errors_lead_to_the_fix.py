@@ -41,12 +41,12 @@ def _problems(tmp_path: Path, *changes: tuple[str, str]) -> list[Problem]:
         (
             ("count: {desired: 2}", "count: {min: 4, desired: 3}"),
             "pools[0].count",
-            "write min: 3 or desired: 4: the minimum is above the desired number",
+            "write min: 3 or desired: 4, because the minimum is above the desired number",
         ),
         (
             ("count: {desired: 2}", "count: {desired: 3, max: 2}"),
             "pools[0].count",
-            "write max: 3 or desired: 2: the desired number is above the maximum",
+            "write max: 3 or desired: 2, because the desired number is above the maximum",
         ),
         (("count: {desired: 2}", "count: 4"), "pools[0].count", "write count: {desired: 4}"),
         (

@@ -277,7 +277,7 @@ def test_a_node_that_has_lost_its_instances_is_held_back_as_a_new_one(
     said = NodeTaints(HERE, ApiServer(api.url, token, ""), holding).set(report, api.node, "now")
     sent = [sent["spec"]["taints"] for path, _, sent in api.requests if sent and "/nodes/" in path]
     assert sent == ([[GPU, STARTING]] if again else [])
-    assert bool(said) == (most == "1"), "as many nodes as allowed are held back for other faults"
+    assert bool(said) == (most == "1"), "the maximum number of nodes is already held back for other faults"
 
 
 @pytest.mark.parametrize("problem", ["driver-not-loaded", "version-mismatch"])

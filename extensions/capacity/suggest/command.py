@@ -96,7 +96,8 @@ def _gap(usd_per_hour: float, bound: float) -> str:
 
 def _other(other: OtherVendor) -> str:
     if other.usd_per_hour is None:
-        return f"cannot hold these workloads: no allowed machine type fits a pod of {', '.join(other.unfit)}"
+        names = " or ".join(map(repr, other.unfit))
+        return f"cannot hold these workloads: no allowed machine type fits a pod of workload {names}"
     if other.optimal:
         return f"{other.usd_per_hour:.2f} USD/h"
     return f"{other.usd_per_hour:.2f} USD/h found, lower bound {other.bound:.2f} USD/h: not proven optimal"

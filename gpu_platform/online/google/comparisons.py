@@ -111,7 +111,8 @@ def _reasons(pool: PoolPlan, found: Reservation, now: datetime) -> Iterator[tupl
         yield "warns", why, "see who uses it: gcloud compute reservations describe"
     group = pool.cloud.placement if isinstance(pool.cloud, GkePoolPlan) else None
     if group is not None and not group.create and found.policies and group.policy not in found.policies:
-        why = f"its placement policy is {', '.join(found.policies)}; nodes with {group.policy} cannot use it"
+        policies = ", ".join(map(repr, found.policies))
+        why = f"its placement policy is {policies}; nodes with {group.policy} cannot use it"
         yield "stops", why, f"write placement.group: {found.policies[0]}"
     if found.ends:
         ends = datetime.fromisoformat(found.ends)

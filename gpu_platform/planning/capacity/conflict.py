@@ -206,7 +206,7 @@ def _lacking(capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup], sec
             return (f"{what} on {nodes}",)
     unlimited = [replace(capacity, pods=sum(group.count for group in groups)) for capacity in capacities]
     if prove(unlimited, groups, seconds=seconds).verdict == "placed":
-        return ("pods per node: the kubelet's limit, without the pods of DaemonSets",)
+        return ("pods per node: the kubelet's limit minus the DaemonSet pods",)
     anywhere = [replace(capacity, numa=None) for capacity in capacities]
     if anywhere != list(capacities) and prove(anywhere, groups, seconds=seconds).verdict == "placed":
         return (

@@ -297,8 +297,8 @@ def check_reserve(
                 f"at most {kept.get(resource, 0)}, which the environment keeps for teams with their own stack; "
                 "its queues lend everything else",
                 f"write queueing: {{reserve: {_written(place, units)}}} in the environment"
-                + (f", lower quotas of its teams by {units - free} in all" if units > free else "")
-                + ", and deploy it first",
+                + (f", lower its teams' quotas by {units - free} in total" if units > free else "")
+                + ", and deploy the environment first",
             )
         for pool, count in units_by_pool(team.quota).get(resource, {}).items():
             most = kept_by_pool.get(resource, {}).get(pool, 0) if resource in kept_by_pool else count

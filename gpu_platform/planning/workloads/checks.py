@@ -242,8 +242,8 @@ def _check_room(one: DeclaredPods, team: Team, available: Available, here: Probl
     if at_once > room.most > 0:
         place.add(
             f"{at_once} pods at the same time",
-            f"at most {room.most}: {room.on_node} on each of the {room.nodes} nodes that pool "
-            f"{pool.name} may have",
+            f"at most {room.most} ({room.on_node} on each of the {room.nodes} nodes that pool "
+            f"{pool.name} may have)",
             f"lower replicas or the requests of each pod, or raise the pool's count.{room.limit}",
         )
 
@@ -354,6 +354,11 @@ def _check_topology(
         )
 
 
+def _declared(classes: Collection[str]) -> str:
+    names = ", ".join(map(repr, classes))
+    return f"a declared storage class ({names or '`storage` has none'})"
+
+
 def _check_kept(kept: KeptDirectory, storage: _Storage, here: Problems, *, shared: bool) -> None:
     """Record a problem if a directory for checkpoints or notebook files has no storage. `shared` means that pods
     on several nodes write to the directory.
@@ -399,7 +404,7 @@ def _check_kept(kept: KeptDirectory, storage: _Storage, here: Problems, *, share
     elif storage.known and name not in storage.classes:
         here.at("storage_class").add(
             f"{name!r}",
-            "a storage class: " + (", ".join(storage.classes) or "`storage` has none"),
+            _declared(storage.classes),
             did_you_mean(name, storage.classes) or "declare it in storage",
         )
     elif shared and isinstance(storage.classes.get(name), DiskStorage):

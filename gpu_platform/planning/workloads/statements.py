@@ -326,8 +326,8 @@ def _health(entry: _Entry) -> Iterator[Decision]:
             subject=entry.subject,
             what="health check",
             chosen=entry.health,
-            why="health_path has its default; the server must answer there: vLLM has /health and Triton "
-            "/v2/health/ready, both on port 8000",
+            why="health_path is not set, so the server must answer on the default path; vLLM serves /health, and "
+            "Triton /v2/health/ready, both on port 8000",
         )
 
 

@@ -95,7 +95,7 @@ def test_a_time_limit_prints_the_gap_and_unfit_workloads(
         "time limit reached: this is the best mix found, at most 0.71 USD/h (1% of the price) above the bound"
         in out
     )
-    assert "# aws: cannot hold these workloads: no allowed machine type fits a pod of wide" in out
+    assert "# aws: cannot hold these workloads: no allowed machine type fits a pod of workload 'wide'" in out
 
 
 def test_where_no_machine_has_a_price_in_the_region_nothing_is_suggested(

@@ -56,7 +56,7 @@ def test_a_declared_gp3_is_the_only_class_of_that_name_and_the_default() -> None
 
 
 def test_without_the_added_class_its_name_is_unknown() -> None:
-    with pytest.raises(BadInput, match=r"found 'gp3'.*allowed: a storage class: mine"):
+    with pytest.raises(BadInput, match=r"found 'gp3'.*allowed: a declared storage class \('mine'\)"):
         plan(CREATED, "gp3", mine={"type": "disk", "default": True})
 
 

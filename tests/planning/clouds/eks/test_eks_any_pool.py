@@ -192,7 +192,9 @@ def check_user_data(machine: MachineType, plan: EksPoolPlan) -> None:
     cpu = kubelet.get("cpuManagerPolicy" if nodeadm else "cpu-manager-policy", "none")
     memory = kubelet.get("memoryManagerPolicy" if nodeadm else "memory-manager-policy", "None")
     reserved = kubelet.get("reservedMemory" if nodeadm else "memory-manager-reserved-memory")
-    assert topology == "none" or cpu == "static", "a topology policy without static CPU is a no-op"
+    assert topology == "none" or cpu == "static", (
+        "a topology manager policy has no effect without the static CPU manager policy"
+    )
     assert (memory == "Static") == (reserved is not None), "static memory without reservedMemory stops the kubelet"
     assert memory != "Static" or topology != "none"
     if reserved is not None:

@@ -838,7 +838,7 @@ def test_node_pools_that_expose_credentials_are_refused_with_identities() -> Non
     with pytest.raises(BadInput, match="old, older") as caught:
         require_fit(identified, exposed)
     [problem] = caught.value.problems
-    assert "it gives pods of vision, speech their own identity" in problem.allowed
+    assert "it gives the pods of team vision and team speech their own identity" in problem.allowed
     assert problem.fix.startswith("gcloud container node-pools update old --cluster ml")
 
 
@@ -862,7 +862,7 @@ def test_node_pools_that_expose_credentials_are_refused_with_buckets() -> None:
     members = ["user:a@example.com"]
     mounting = with_rest(storage={"data": data}, teams=[team("vision", quota={"gpus": 1}, members=members)])
     require_fit(mounting, found())
-    with pytest.raises(BadInput, match="it gives pods of vision their own identity"):
+    with pytest.raises(BadInput, match="it gives the pods of team vision their own identity"):
         require_fit(mounting, found(exposed_pools=("old",)))
 
 
