@@ -3,7 +3,7 @@
 Every sandbox that a test starts keeps its data in this run's folder, and is stopped when the run ends, even if its
 tests fail. pytest-xdist (`--dist loadgroup`) runs the tests of a group (`xdist_group`) one after the other in one
 worker, because they share a sandbox and its cluster-scoped objects. After the last test of a group, the sandbox is
-emptied, and a later group of the same worker uses it again: starting a sandbox takes 8 s of CPU time. An idle
+emptied. A later group of the same worker uses it again, because starting a sandbox takes 8 s of CPU time. An idle
 control plane uses 1 s of CPU time per minute. The tests of a folder that use the fixture `sandbox` form a group,
 unless they are marked with another group. In a worker, the other tests of a file also form a group, so that their
 shared values are computed only once.
@@ -46,7 +46,7 @@ settings.register_profile(
 settings.load_profile("suite")
 
 _FOLDER = "GPU_PLATFORM_SANDBOX_DIR"
-_BEGIN_WITH_SANDBOX = 3  # number of the four workers whose first group has a sandbox
+_BEGIN_WITH_SANDBOX = 3  # how many of the four workers begin with a group that has a sandbox
 # After this fraction of the groups without a sandbox, no group with a sandbox begins.
 # The remaining groups keep all workers busy until the end.
 _WAITING_UNTIL = 0.95
@@ -100,8 +100,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _by_workers(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return the tests in the order in which workers run their groups. The tests of a group follow each other.
 
-    Groups with a sandbox mostly wait; the other groups use a whole core. Three workers therefore begin with a
-    sandbox and one without. The remaining groups with a sandbox are spread evenly between the groups without one.
+    Groups with a sandbox mostly wait; the other groups use a whole core. Therefore, three workers begin with a
+    group that has a sandbox, and one begins with a group that has none. The remaining groups with a sandbox are
+    spread evenly between the groups without one.
     """
     groups: dict[str, list[pytest.Item]] = {}
     for item in items:
@@ -147,7 +148,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 def _waiting_after(item: pytest.Item) -> bool:
-    """Return whether this test, or a later test in the workers' order, needs a sandbox."""
+    """Return whether this test needs a sandbox, or a later test in the workers' order does."""
     items = item.session.items
     return any(one.get_closest_marker("sandbox") for one in items[items.index(item) :])
 
@@ -161,7 +162,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     test.
     """
     # The cloud SDKs and 8,000 tests are a million objects. Freezing them saves a tenth of all CPU time.
-    gc.freeze()  # a collection before this call would take half a second and free little memory
+    gc.freeze()  # collecting garbage before this call would take half a second and free little memory
     gc.set_threshold(20_000, 20, 50)
     gc.enable()
     if "pulumi" in sys.modules:  # pulumi is imported only if a test runs a Pulumi program
@@ -208,5 +209,7 @@ def _name(part: str) -> str:
 
 @pytest.fixture(scope="module")
 def sandbox(start_sandbox: Callable[..., Status]) -> Status:
-    """The group's sandbox. Use unique names in it, and remove the nodes that you add."""
+    """The sandbox that all tests of one xdist group share. Use unique names in it, and remove the nodes that you
+    add.
+    """
     return start_sandbox()

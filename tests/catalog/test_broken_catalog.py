@@ -1,4 +1,4 @@
-"""If files of the catalogue are inconsistent, the loader reports the file, the entry and what is missing."""
+"""If files in the catalogue are inconsistent, the loader reports the file, the entry and what is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The facts of the catalogue agree with each other and with published numbers."""
+"""The catalogue's facts agree with each other and with published numbers."""
 
 from __future__ import annotations
 

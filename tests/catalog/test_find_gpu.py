@@ -1,4 +1,4 @@
-"""GPU names as NVML, GPU Feature Discovery, the clouds and people write them."""
+"""GPU names as they are spelled by NVML, GPU Feature Discovery, the clouds and users."""
 
 from __future__ import annotations
 

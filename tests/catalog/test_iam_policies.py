@@ -1,4 +1,6 @@
-"""The IAM policies of the catalogue: their values, and the statements that they leave out."""
+"""The IAM policies in the catalogue: the values that replace their placeholders, and the statements that are
+omitted.
+"""
 
 from __future__ import annotations
 

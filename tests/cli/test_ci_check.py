@@ -27,7 +27,7 @@ def read(name: str) -> Any:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """Create a user's repository that contains stack files of several programs."""
+    """Create a user's repository that contains stack files of several Pulumi programs."""
     folder = tmp_path / "theirs"
     (folder / "stacks").mkdir(parents=True)
     (folder / "stacks" / "Pulumi.mine.yaml").write_text(SHARED_TRAINING, "utf-8")

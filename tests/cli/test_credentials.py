@@ -1,4 +1,4 @@
-"""The kind of credentials that is found in the environment and in the shared files, without any other source."""
+"""Which kind of credentials is found in the environment and in the shared files, without any other source."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ NO_CHANGES: Mapping[str, Any] = {"counts": {}, "kinds": {}, "changes": []}
 
 
 class Engine:
-    """An engine that records each call, and the output that was printed before the call."""
+    """An engine that records each call, together with the output that was printed before the call."""
 
     engine, why = "pulumi", "requested"
 

@@ -1,6 +1,6 @@
-"""`destroy` removes what the cloud would keep of a cluster before the engine deletes the cluster.
+"""`destroy` removes the load balancers and volumes that the cloud would keep, and then the engine deletes the cluster.
 
-The cluster is a sandbox. A thread plays the controllers of the cloud and of Envoy Gateway.
+The cluster is a sandbox. A thread simulates the controllers of the cloud and of Envoy Gateway.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Cluster:
 
     @contextmanager
     def controllers(self) -> Generator[None]:
-        """Play the controllers of the cloud, and the controller of Gateways, while the body runs."""
+        """Simulate the cloud's controllers and the Gateway controller while the body runs."""
         done = threading.Event()
         worker = threading.Thread(target=self._play, args=[done])
         worker.start()
@@ -122,7 +122,8 @@ class Cluster:
             found = read_cloud_objects(self.client)
             rounds = 0 if found.load_balancers else rounds + 1
             for volume in found.volumes:
-                # Volumes go some rounds after the load balancers, so a destroy that does not wait leaves them.
+                # Volumes disappear a few rounds after the load balancers, so a destroy that does not wait leaves
+                # volumes behind.
                 if volume.live["status"].get("phase") == "Released" and rounds > 20:
                     self.client.delete(volume.live)
 

@@ -152,8 +152,9 @@ def test_quotas_and_permissions_are_left_for_a_manual_check(
     found = needs("eks-training")
 
     quota = found["quota Running On-Demand G and VT instances"]
-    # Pool serve needs 10 x 48 vCPU, plus two nodes in each of three zones while EKS rolls the nodes.
-    # Pool develop needs 8 x 64 vCPU for its largest machine type, plus one node while Karpenter rolls the nodes.
+    # Pool serve needs 10 x 48 vCPU, plus two nodes in each of three zones during a rolling update by EKS.
+    # Pool develop needs 8 x 64 vCPU for its largest machine type, plus one node during a rolling update by
+    # Karpenter.
     # Pool train uses a capacity block.
     assert "1344 vCPU in us-east-2" in quota["needed_for"]
     assert "plus 7 nodes while they are rolled" in quota["needed_for"]

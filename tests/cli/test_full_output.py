@@ -1,4 +1,6 @@
-"""If standard output cannot be written, as on a full disk, every command prints one line and exits with code 3."""
+"""If standard output cannot be written, for example because the disk is full, every command prints one line and
+exits with code 3.
+"""
 
 from __future__ import annotations
 

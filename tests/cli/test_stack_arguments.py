@@ -1,5 +1,5 @@
-"""Printed commands contain the stack file as the user named it, because the bare stack name may refer to another
-file or to none.
+"""Printed commands contain the stack file as the user named it, because the bare stack name may refer to a
+different file or to none.
 """
 
 from __future__ import annotations

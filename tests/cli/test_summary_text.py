@@ -1,4 +1,4 @@
-"""Lines of text results contain whole words and correct plurals, and no empty columns."""
+"""Text results contain whole words and correct plurals, and no empty columns."""
 
 from __future__ import annotations
 

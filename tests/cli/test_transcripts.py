@@ -56,7 +56,9 @@ def test_every_command_that_prints_results_has_a_json_form() -> None:
 
 @pytest.fixture(scope="module")
 def widest() -> dict[str, str]:
-    """Return a mapping for the output of each call without truncated columns. The tests of all widths share it."""
+    """Return an empty dictionary that stores the untruncated output of each call. The tests of all widths share
+    it.
+    """
     return {}
 
 
@@ -86,7 +88,7 @@ def test_tables_fit_the_terminal_and_break_no_word(
         widest[call] = run(*call.split(" "), env={"COLUMNS": "400"}).out
     assert code in (0, 1)
     words = set(re.findall(r"\S+", widest[call]))
-    # The hint about columns that are left out appears only at narrow widths.
+    # The hint about omitted columns appears only at narrow widths.
     left_out = [line for line in narrow.splitlines() if line.startswith("(not shown at this width")]
     lines = [line for line in narrow.splitlines() if line not in left_out]
     broken = {word for line in lines for word in line.split() if word.strip("─")} - words

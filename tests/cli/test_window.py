@@ -1,5 +1,5 @@
-"""`up` refuses node changes outside the maintenance window. The message names the changes and the time
-at which the window opens.
+"""`up` refuses node changes outside the maintenance window. The message names the changes and the time when the
+window opens.
 """
 
 from __future__ import annotations

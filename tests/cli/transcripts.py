@@ -41,7 +41,7 @@ _SHOWN = {
     "prometheus": "PROMETHEUS",
 }
 # A row in the output of `doctor`.
-# If a tool is not found, only the state and the finding of the row differ.
+# If a tool is not found, only the row's state and finding differ.
 _ROW = re.compile(r"(ok|absent|CHECK|MISSING) +(?P<name>\S+(?: \S+)*?) {2,}.*(?P<purpose>\(for: .*\))")
 _SERVE = {"node-metrics"}  # these commands run until they are interrupted
 _WORKLOADS = {
@@ -58,7 +58,7 @@ _WORKLOADS = {
         }
     ],
 }
-_MOST = 16  # recorded output lines of a successful call; later lines often change with the catalogue
+_MOST = 16  # maximum number of output lines in the transcript of a successful call; later lines often change with the catalogue
 # A successful and a failing call of each command.
 # Calls that need a cluster are recorded with tests/e2e/transcripts.py.
 # `{tmp}` is a temporary folder, `{broken}` a stack file with a mistake, and `{assets}` is docs/assets.

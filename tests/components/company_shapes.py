@@ -1,6 +1,6 @@
-"""Stacks that resemble those of companies. Each stack has a name and is called a shape.
+"""Stacks modeled on those of real companies. Each named stack is called a shape.
 
-They have existing networks, racks, capacity blocks, spot nodes, CPU pools and the company's own rules.
+Shapes have existing networks, racks, capacity blocks, spot nodes, CPU pools and the company's own rules.
 """
 
 from __future__ import annotations

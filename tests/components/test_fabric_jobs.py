@@ -107,7 +107,7 @@ def test_the_container_of_a_job_has_the_libraries_of_the_published_one_read_only
 def test_sockets_of_tcpx_are_in_a_folder_that_daemon_and_job_share() -> None:
     for pod in job_pods(platform_with_jobs(MACHINES[0])).values():
         folders = [one["name"] for one in pod["spec"]["volumes"] if one.get("emptyDir") == {}]
-        (socket,) = [name for name in folders if name != "scratch"]  # the other folder is not for sockets
+        (socket,) = [name for name in folders if name != "scratch"]  # the folder `scratch` is not for sockets
         mounted = {
             name: [one["mountPath"] for one in container["volumeMounts"] if one["name"] == socket]
             for name, container in containers(pod).items()

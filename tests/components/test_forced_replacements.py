@@ -1,7 +1,8 @@
 """The replacements that a preview announces for inputs that a cloud cannot change in place.
 
-`tests/support/played_cloud/kinds.yaml` lists these inputs for each kind of resource. If the program sets such an
-input, it is a property of pools (`catalog/facts/pool_changes.yaml`), a cluster setting, or constant.
+`tests/support/played_cloud/kinds.yaml` lists these inputs for each kind of resource. Each listed input that the
+program sets comes from a pool property (`catalog/facts/pool_changes.yaml`), comes from a cluster setting, or is
+constant.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from tests.support.recorded import Recorded, record_platform
 
 @dataclass(frozen=True)
 class Property:
-    """Properties of pools whose change is announced as a replacement."""
+    """Pool properties. If one of them changes, the preview announces a replacement."""
 
     names: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A cluster setting that is compared with the last deployment."""
+    """A cluster setting. The preview compares it with the last deployment."""
 
     name: str
 

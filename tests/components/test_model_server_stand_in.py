@@ -25,7 +25,7 @@ from tests.support.ports import free_port
 
 pytestmark = pytest.mark.long
 
-SECOND = 0.1  # seconds in this test for one second in the manifest
+SECOND = 0.1  # seconds in this test per second in the manifest
 
 # The server behaves like common model servers (vLLM, TGI, Triton behind uvicorn). It does not listen while it
 # loads weights. It answers health requests from the request queue. After SIGTERM, it accepts no new requests and

@@ -1,4 +1,4 @@
-"""Registries, pull secrets, labels and tags of a company, which `images`, `objects` and `pools[].tags` set."""
+"""A company's registries, pull secrets, labels and tags, as set in `images`, `objects` and `pools[].tags`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The resources for the volumes and the service account that a team's stack takes from its environment."""
+"""Resources for the volumes and the service account that a team's stack inherits from its environment."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IDENTITY = {"buckets": [{"name": "acme-datasets", "prefix": "imagenet"}]}
 
 
 def loaded(folder: Path, **environment: Any) -> LoadedStack:
-    """Write the environment's stack file, and plan the team's stack on it."""
+    """Write the environment's stack file, and plan a team's stack in this environment."""
     config = {"config": {"gpu-platform:platform": eks_environment({"zones": ["us-east-2a"]}, **environment)}}
     (folder / "Pulumi.prod.yaml").write_text(yaml.safe_dump(config), "utf-8")
     plan = plan_platform(STACK, "speech", folder=folder)

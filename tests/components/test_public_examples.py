@@ -160,7 +160,8 @@ def test_the_page_names_every_argument_and_output(schema: Any) -> None:
             r"[a-zA-Z_]+", " ".join(re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", PAGE, flags=re.DOTALL)))
         )
     )
-    # For these keys, the page refers to "All keys of a stack file's ...", and the generated reference lists them.
+    # For these keys, the page only refers to "All keys of a stack file's ...".
+    # The generated reference lists them.
     of_models = {camel_case(key) for name in ("Pool", "Team", "ValidationSettings") for key in fields_of(name)}
     for resource in schema["resources"].values():
         for name in (*(resource["inputProperties"].keys() - of_models), *resource["properties"]):

@@ -24,7 +24,7 @@ def pool(cluster: Any, **arguments: Any) -> GpuNodePool:
 def pools_of(stack: str) -> list[tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]]:
     """Return the cluster, pools and operator of a shipped stack, once for each pool.
 
-    The cluster is an existing one. In each result, a different pool is first in the list.
+    The cluster already exists. In each result, a different pool is first in the list.
     """
     platform: Any = read_stack_file(find_stack_file(stack)).platform
     cluster = {key: value for key, value in platform["cluster"].items() if key not in ("create", "logins", "oidc")}
@@ -189,7 +189,8 @@ def test_the_declared_pool_has_the_components_name_and_no_cluster() -> None:
         assert pool(SANDBOX).pool == {"name": "train", **TRAIN}
         assert pool(SANDBOX, name="big").pool["name"] == "big"
 
-    # The engine refuses the second pool of the same name. This shows that both calls have run.
+    # The engine refuses the second pool with the same name.
+    # This shows that both calls have run.
     assert "the same parent" in refused(declare)
 
 

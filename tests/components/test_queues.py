@@ -199,7 +199,7 @@ def test_flavors_do_not_tolerate_the_gpu_taint_but_job_templates_do(
 
 
 def test_all_patches_of_templates_are_one_mutation(tmp_path: Path) -> None:
-    # The API server encodes the object again after each mutation. 30 mutations of an object of 1 MB took a minute.
+    # The API server encodes the object again after each mutation. 30 mutations of a 1 MB object took a minute.
     policy = recorded(queued(), tmp_path).one("MutatingAdmissionPolicy", "queue-templates-of-vision")
     assert len(policy.inputs["spec"]["mutations"]) == 1
 

@@ -1,4 +1,4 @@
-"""Values of the operator's Helm release that NVIDIA's recipes set, on new clusters of EKS and GKE."""
+"""Helm values of the GPU Operator that NVIDIA's recipes set, on new EKS and GKE clusters."""
 
 from __future__ import annotations
 

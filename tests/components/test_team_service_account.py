@@ -1,4 +1,4 @@
-"""Pods that name a team's service account use its pull secret but mount no token, on a real API server."""
+"""Pods that use a team's service account have its pull secret but mount no token, on a real API server."""
 
 from __future__ import annotations
 

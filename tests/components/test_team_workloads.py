@@ -147,7 +147,9 @@ def test_what_a_queue_does_not_let_change_replaces_the_object(found: Recorded, k
 
 
 def test_no_object_violates_a_rule_of_the_policy_pack(found: Recorded) -> None:
-    hosts = {"route-host": {"hosts": ["chat.example.com"]}}  # `check` passes the hosts to the rule in this form
+    hosts = {
+        "route-host": {"hosts": ["chat.example.com"]}
+    }  # `check` passes the hosts to the rule in the same form
     report = evaluate([one.to_json() for one in found.resources], hosts, datetime.date(2026, 11, 23))
     own = [one for one in report.violations if "vision" in one.resource and "policy" not in one.rule]
     assert [f"{one.rule}: {one}" for one in own] == []

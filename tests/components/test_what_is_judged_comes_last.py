@@ -110,8 +110,8 @@ def counted_kinds(quota: ResourceRecord) -> set[str]:
 
 
 def judges(found: Recorded, team: str) -> Iterator[tuple[ResourceRecord, set[str]]]:
-    """Yield the policies, bindings and quotas of a team's namespace, and the kinds of objects that each applies
-    to.
+    """Yield the policies, bindings and quotas of a team's namespace, each with the kinds of objects that it
+    applies to.
     """
     for verb in ("Validating", "Mutating"):
         if not found.has(f"{verb}AdmissionPolicy"):

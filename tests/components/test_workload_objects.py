@@ -34,8 +34,8 @@ def found() -> Recorded:
 
 @pytest.fixture(scope="module")
 def few() -> Recorded:
-    """Record a batch job that runs once, and services with one copy, an autoscaled copy, or two copies across
-    nodes.
+    """Record a batch job that runs once, and services: with one replica, with autoscaling, and with two replicas
+    on several nodes each.
     """
     one = {"name": "one", "pool": "train", "image": IMAGE, "gpus": 4, "run_as_user": 1000, "startup": "12s"}
     scaled = {**one, "name": "scaled", "autoscaling": {"max_replicas": 2, "query": "q", "threshold": 1}}
@@ -111,7 +111,7 @@ def test_a_multi_node_service_selects_only_leaders(few: Recorded) -> None:
 def test_a_rollout_fails_only_after_a_node_and_a_model_could_start(found: Recorded, few: Recorded) -> None:
     deadlines = [manifest(few, "Deployment", "one"), manifest(found, "Deployment", "chat")]
     (short, long) = (one["spec"]["progressDeadlineSeconds"] for one in deadlines)
-    startup = 600 - 12  # seconds; the services differ in it
+    startup = 600 - 12  # seconds by which the startup times of the two services differ
     assert short > 600
     assert startup - 5 <= long - short <= startup + 5
 
@@ -142,7 +142,7 @@ def test_a_drain_takes_one_copy_at_a_time(found: Recorded, few: Recorded) -> Non
     assert selects(
         budget["spec"]["selector"]["matchLabels"], manifest(found, "Deployment", "chat")["spec"]["template"]
     )
-    # If a worker is evicted, its whole copy restarts, so the budget also counts workers.
+    # If a worker is evicted, its whole replica restarts, so the budget also counts workers.
     of_copies = manifest(few, "PodDisruptionBudget", "large")["spec"]["selector"]["matchLabels"]
     copies = manifest(few, "LeaderWorkerSet", "large")["spec"]["leaderWorkerTemplate"]
     assert selects(of_copies, copies["leaderTemplate"])
@@ -269,7 +269,10 @@ def test_a_notebook_ends_when_nobody_uses_it_and_at_its_deadline(found: Recorded
 def test_each_part_of_a_batch_job_has_its_own_attempts_and_none_stops_the_others(few: Recorded) -> None:
     spec = manifest(few, "Job", "sweep")["spec"]
     assert spec["completionMode"] == "Indexed"
-    assert (spec["completions"], spec["parallelism"]) == (3, 3)  # no more pods at a time than the job has parts
+    assert (spec["completions"], spec["parallelism"]) == (
+        3,
+        3,
+    )  # at most as many pods at a time as the job has parts
     assert spec["backoffLimitPerIndex"] == 4
     assert spec["maxFailedIndexes"] == 3
     assert "backoffLimit" not in spec
@@ -285,7 +288,8 @@ def test_each_part_of_a_batch_job_has_its_own_attempts_and_none_stops_the_others
 def test_a_training_job_has_its_attempts_by_each_api(found: Recorded) -> None:
     retries, pods = 3, JOB["replicas"]
     job = manifest(found, "Job", "pretrain-job")["spec"]
-    # If one pod fails, all pods fail. So each retry allows as many failures as there are pods.
+    # If one pod fails, all pods fail.
+    # Therefore, each retry allows as many failures as there are pods.
     assert job["backoffLimit"] == retries * pods
     assert job["podReplacementPolicy"] == "Failed"
     assert job["activeDeadlineSeconds"] == 24 * 3600

@@ -1,4 +1,4 @@
-"""Permissions that somebody changed manually are found and restored. Pulumi itself does not restore them."""
+"""Permissions that somebody changed manually are detected and restored. Pulumi itself does not restore them."""
 
 from __future__ import annotations
 

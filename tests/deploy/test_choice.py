@@ -34,7 +34,7 @@ PLAIN = RecordedProgram("gpu-platform", "local", (), {})
 
 @pytest.fixture(autouse=True)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine without the Pulumi CLI, a login or a network, and with an empty cache."""
+    """Simulate a machine without the Pulumi CLI, a login or a network, and with an empty cache."""
     for name in ("PULUMI_BACKEND_URL", "GPU_PLATFORM_NO_INSTALL", "PULUMI_AUTOMATION_API_SKIP_VERSION_CHECK"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "path").mkdir()
@@ -371,7 +371,7 @@ def test_a_foreign_controller_is_refused_before_any_change(
 
 @pytest.fixture
 def their_kubeconfig() -> Iterator[str]:
-    """The kubeconfig of an API server that has an EFA plugin from another owner, and lists nothing else."""
+    """Yield the kubeconfig of an API server that lists only an EFA device plugin, which another owner installed."""
     pod = {"spec": {"containers": [{"name": "efa", "image": "eks/aws-efa-k8s-device-plugin:v0.5"}]}}
     plugin = {
         "metadata": {"name": "efa", "namespace": "kube-system", "labels": {"app": "efa"}},

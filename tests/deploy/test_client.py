@@ -148,7 +148,7 @@ def test_a_kind_that_is_not_installed_is_a_finding(client: KubernetesClient) -> 
 
 @pytest.fixture
 def limited(stack: Stack, sandbox: Status, tmp_path: Path) -> Callable[[], KubernetesClient]:
-    """A client that may only read the ConfigMaps of one namespace."""
+    """Return a function that creates a client. The client may only read the ConfigMaps of one namespace."""
     account = {"name": "engine-limited", "namespace": "default"}
     role = {
         "apiVersion": "rbac.authorization.k8s.io/v1",

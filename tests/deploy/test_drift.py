@@ -55,7 +55,7 @@ def edited(stack: Stack, declared: dict[str, Any], **fields: Any) -> None:
 
 
 def notices(stack: Stack, objects: Objects) -> tuple[Change, tuple[str, ...]]:
-    """Return the change of the last object and its notices, which are the same in preview and up."""
+    """Return the change to the last object, and the change's notices. `preview` and `up` report the same notices."""
     announced, made = stack.preview(objects).changes[-1], stack.up(objects).changes[-1]
     assert (announced.action, announced.notices) == (made.action, made.notices)
     return made, made.notices

@@ -1,4 +1,4 @@
-"""A field in `ignore_changes` keeps its live value, so that others may change it."""
+"""A field in `ignore_changes` keeps its live value, so that others can change it."""
 
 from __future__ import annotations
 

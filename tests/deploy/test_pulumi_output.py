@@ -1,4 +1,4 @@
-"""Lines of the Pulumi CLI as they are displayed while it runs."""
+"""How lines that the Pulumi CLI prints are displayed while it runs."""
 
 from __future__ import annotations
 

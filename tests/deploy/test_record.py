@@ -29,7 +29,7 @@ def test_resources_come_in_registration_order_under_the_stack(record: Record) ->
         ("pulumi:providers:kubernetes", "cluster"),
         ("gpu-platform:index:Team", "vision"),
     ]
-    # The Deployment does not wait for a parent or an output, so it may be registered before any of the others.
+    # The Deployment depends on no parent and no output, so it may be registered before the other resources.
     below = [one for one in found[3:] if one != ("kubernetes:apps/v1:Deployment", "web")]
     assert len(found) == 3 + 1 + len(below)
     assert below == [

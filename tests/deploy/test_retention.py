@@ -1,4 +1,4 @@
-"""Objects of any kind that members created in a namespace are found. They decide whether the namespace stays."""
+"""Objects of any kind that members created in a namespace are found. They determine whether the namespace is kept."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QUIET = Progress(quiet=True)
 
 @pytest.fixture
 def team(sandbox: Status, client: KubernetesClient) -> Iterator[dict[str, Any]]:
-    """A team namespace in the state that Pulumi leaves, with a quota and a policy."""
+    """A team namespace in the state that Pulumi leaves behind, with a quota and a policy."""
     labels = {names.TEAM_LABEL: PLACE, names.STACK_LABEL: "engine-pulumi"}
     live = client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": PLACE, "labels": labels}})
     hard = {"requests.nvidia.com/gpu": "4", "requests.cpu": "8", "pods": "10"}

@@ -1,4 +1,4 @@
-"""Foreign objects, and changes that others make to objects of a stack, do not stop a run in a sandbox."""
+"""Objects of others, and changes that others make to a stack's objects, do not stop a run in a sandbox."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""While `up` waits, each new reason is printed once, and one more line is printed after every minute (U10)."""
+"""While `up` waits, it prints each new reason for the wait once, and a reminder line every minute."""
 
 from __future__ import annotations
 

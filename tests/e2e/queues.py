@@ -95,7 +95,9 @@ class Team:
         return eventually(why)
 
     def end(self, job: str) -> None:
-        """End the containers of a Job, including those of pods that replace lost ones, until the Job has ended."""
+        """Make the containers of a Job exit, including those of pods that replace lost pods, until the Job has
+        ended.
+        """
 
         def state() -> str:
             for pod in self.pods(job):

@@ -491,7 +491,7 @@ def test_an_interrupted_up_converges_when_it_is_run_again(platform: Platform, ba
 def test_a_teams_workload_that_cannot_start_is_reported_and_fails_nothing(
     deployed: Platform, base: dict[str, Any]
 ) -> None:
-    # A pod of this class cannot be preempted.
+    # A pod with this priority class cannot be preempted.
     deployed.pod("holder", "nvidia.com/gpu", 4, priorityClassName="system-cluster-critical")
     eventually(lambda: deployed.find_pod("holder")["status"].get("phase") == "Running")
     base["teams"][0]["quota"]["gpus"] = 8

@@ -463,7 +463,7 @@ class Place:
         return found[0] if found else NO_RULE
 
     def before_a_deploy(self, objects: Sequence[Object], *rules: str) -> list[set[str]]:
-        """Return the broken rules that the pack reports for each object."""
+        """Return, for each object, the rules that the pack reports as violated."""
         wanted = [self._record(index, self.moved(one)) for index, one in enumerate(objects)]
         config: Object = {
             "all": "disabled",
@@ -477,7 +477,7 @@ class Place:
         return [{one.rule for one in report.violations if one.resource == each["urn"]} for each in wanted]
 
     def first(self, broken: set[str]) -> str:
-        """Return the first of the broken rules, which the API server names."""
+        """Return the violated rule that comes first in the policies. The API server names only this rule."""
         return next((rule for rule in (*self.order, *OF_OBJECTS) if rule in broken), NO_RULE)
 
     def _record(self, index: int, wanted: Object) -> Object:

@@ -498,7 +498,7 @@ def test_a_claim_gets_no_volume_that_is_kept_for_another_team(vision: Kubernetes
     finally:
         platform.client.delete(wanted)
         platform.client.delete(made)
-        # Wait until both are deleted, because other tests of the group use a claim with the same name.
+        # Wait until the claim is deleted, because other tests of the group use a claim with the same name.
         eventually(lambda: platform.client.get("v1", "PersistentVolumeClaim", "attempt", "vision") is None)
 
 

@@ -1,4 +1,6 @@
-"""Only pods that use a fabric may have its privileges. Tests abusive and honest pods on the real API server."""
+"""Only pods that use a fabric may have its privileges. The tests create abusive and honest pods on the real API
+server.
+"""
 
 from __future__ import annotations
 

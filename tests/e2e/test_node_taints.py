@@ -150,7 +150,9 @@ def cordon(platform: Platform, node: str, *, on: bool) -> None:
 
 @pytest.fixture
 def gated(platform: Platform, base: dict[str, Any]) -> Iterator[Platform]:
-    """The deployed stack with a pool `fresh` whose nodes are held back. The node `fresh-1` lacks its GPU."""
+    """The deployed stack with a pool `fresh`, whose nodes are tainted until they pass validation. The node
+    `fresh-1` lacks its GPU.
+    """
     gpu = {"machine_type": "g4dn.xlarge", "workload": "inference", "count": {"desired": 2}}
     base["pools"].append({"name": "fresh", **gpu, "gate_nodes": "always"})
     base["validation"] = {"gate": False, "on_failure": "cordon", "failing_for": "1s"}

@@ -86,7 +86,7 @@ def _tolerations(live: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 class Members:
-    """Pods of the teams. Each pod is created once the scheduler has decided about the previous one."""
+    """Creates pods of the teams, each of them after the scheduler has handled the previous pod."""
 
     def __init__(self, client: KubernetesClient) -> None:
         self._client = client

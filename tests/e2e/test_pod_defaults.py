@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-base")]
 Object = dict[str, Any]
 MIG = "nvidia.com/mig-1g.10gb"
 # CPU that pods can use on a p4de.24xlarge: 95,690m minus 50m for the node agent.
-# Memory in MiB of a GPU and of a MIG instance: its share of 9/10 of the node's memory.
+# Memory in MiB for a GPU and for a MIG instance: its share of 9/10 of the node's memory.
 MILLICORES, MIB_OF_GPU, MIB_OF_INSTANCE = 95640, 131758, 18822
 
 
@@ -181,7 +181,8 @@ def test_containers_of_a_pod_divide_its_part_of_the_node_by_their_gpus(vision: K
         {"name": "prepare", "image": "none", "securityContext": CONTAINER},
     ]
     live = tried(vision, wanted)
-    # The container without GPUs and the sidecar each get 500m CPU and 1 GiB, which the pod's share then lacks.
+    # The container without GPUs and the sidecar each get 500m CPU and 1 GiB.
+    # The pod's share is reduced by these amounts.
     free = {"cpu": MILLICORES // 8 * 4 - 1000, "memory": MIB_OF_GPU * 4 - 2048}
     assert amounts(live)["requests"] == {name: amount * 3 // 4 for name, amount in free.items()}
     assert amounts(live, 1)["requests"] == {name: amount // 4 for name, amount in free.items()}

@@ -135,7 +135,8 @@ def test_the_rules_and_pod_security_give_equal_verdicts_about_random_pods(client
         if bool(found[0]) != bool(found[1]):
             differ.append((found[0], found[1], spec))
         if level == "restricted" and not annotations and not {"sysctls", "image"} & _keys(spec):
-            # `violations` checks fewer controls than the rules. The rules must refuse what it refuses.
+            # `violations` checks fewer controls than the rules do.
+            # The rules must refuse every pod that `violations` refuses.
             assert not violations(spec) or found[1], spec
     assert not differ, f"{len(differ)} differ, the first: {differ[:3]}"
     assert min(counts.values()) > 40, counts

@@ -71,7 +71,7 @@ def a_service(**metadata: Object) -> Object:
 
 
 def before_a_deploy(wanted: Object) -> set[str]:
-    """Return the broken rules that the policy pack reports for an object in a namespace with a queue."""
+    """Return the rules that an object violates in a namespace with a queue, according to the policy pack."""
     queue = {
         "apiVersion": KUEUE,
         "kind": "LocalQueue",

@@ -37,7 +37,7 @@ def e2e_sandbox(kueue_sandbox: Status) -> Status:
 
 
 def unaligned(status: Status) -> dict[str, Any]:
-    """Return a stack whose kubelets refuse no pods. A Job with a refused pod would start after a back-off."""
+    """Return a stack whose kubelets refuse no pods, because a Job replaces a refused pod only after a back-off."""
     found = stack(status)
     found["pools"][0]["topology"] = {"policy": "none"}
     return found
@@ -134,7 +134,7 @@ def test_after_each_arrival_and_end_the_jobs_run_that_run_in_the_rehearsal(
                 if (entries[one].team, entries[one].gpus, entries[one].pods) == shape
             ]
             eventually(lambda alike=alike: any(_tried(teams[entries[one].team], one) for one in alike))
-        # Kueue has now tried all waiting jobs, and none of them started after all.
+        # Kueue has now tried all waiting jobs and has started none of them.
         assert _running(teams, entries, there) == expected, (at, name)
 
 
@@ -143,6 +143,6 @@ def _running(teams: dict[str, Team], entries: dict[str, TraceEntry], there: set[
 
 
 def _tried(team: Team, name: str) -> bool:
-    """Return whether Kueue has found no room for a job."""
+    """Return whether Kueue has tried to start a job but found too little free quota."""
     conditions = (team.workload(name) or {}).get("status", {}).get("conditions", ())
     return any(one["type"] == "QuotaReserved" and one["status"] == "False" for one in conditions)

@@ -378,7 +378,7 @@ def test_a_retained_namespace_stays_isolated_and_gets_no_new_gpu_pod(retained: H
     number = itertools.count()
 
     def is_refused() -> bool:
-        try:  # a pod is admitted until the quota has its first status
+        try:  # pods are admitted until the quota has its first status
             retained.platform.pod(f"late-{next(number)}", "nvidia.com/gpu", namespace=TEAM)
         except Refused as refusal:
             return "exceeded quota: retained" in str(refusal)
@@ -482,7 +482,7 @@ def test_a_gpu_pod_that_ends_in_a_retained_namespace_is_not_made_again(retained:
         return [event["message"] for event in found if "exceeded quota: retained" in event["message"]]
 
     eventually(refusals)
-    eventually(retained._running, expected=1)  # the deleted pod runs until it has ended
+    eventually(retained._running, expected=1)  # the deleted pod keeps running until it has terminated
 
 
 def test_team_remove_lists_exports_and_deletes_after_the_teams_name(retained: Hand, tmp_path: Path) -> None:

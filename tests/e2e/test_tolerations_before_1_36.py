@@ -1,4 +1,5 @@
-"""Pods that wait for GPUs without the toleration are refused, with the fix, on clusters that do not add it.
+"""Pods that request GPUs without the toleration are refused on clusters that do not add it. The message names the
+fix.
 
 The rule is for Kubernetes before 1.36. These tests evaluate its policy on the newest API server, without the
 policy that adds tolerations there.

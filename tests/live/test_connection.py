@@ -33,8 +33,10 @@ from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.http_servers import start_server, stop_server
 
 LISTED = {"Event": "events", "Node": "nodes", "Pod": "pods"}
-SHORT = Limits(connect=1.0, read=0.2, total=1.0)  # for a server that does not answer
-ANSWERED = Limits(connect=PATIENCE_SECONDS, read=PATIENCE_SECONDS, total=1.0)  # for slow answers
+SHORT = Limits(connect=1.0, read=0.2, total=1.0)  # limits for a server that does not answer
+ANSWERED = Limits(
+    connect=PATIENCE_SECONDS, read=PATIENCE_SECONDS, total=1.0
+)  # limits for a server that answers slowly
 
 
 def kubeconfig(folder: Path, port: int) -> Path:

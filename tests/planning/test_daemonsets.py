@@ -1,4 +1,4 @@
-"""The DaemonSets in a plan are subtracted one by one from the capacity of its nodes."""
+"""The requests of a plan's DaemonSets are subtracted one by one from the capacity of the nodes."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def test_nodes_of_an_existing_cluster_are_divided_by_their_names(make_plan: Plan
     }
 
 
-# -- MIG by name, by model, and shared --------------------------------------------------------------------
+# -- MIG layouts: by name, by GPU model, and with sharing ------------------------------------------------
 
 
 def test_all_and_a_profile_is_the_most_of_it_on_every_gpu_of_that_model(make_plan: PlanMaker) -> None:

@@ -1,4 +1,6 @@
-"""Who installs the driver, toolkit and device plugin on each cloud's nodes, and errors if there are two owners."""
+"""Which component installs the driver, the toolkit and the device plugin on each cloud's nodes, and the errors for
+a pool with two drivers or none.
+"""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def bearer_of(token: str | None, admin: ApiClient) -> ApiClient:
 
 
 class Cluster:
-    """The shared sandbox in one test."""
+    """Creates nodes and pods for one test in the shared sandbox, in a namespace of the test."""
 
     def __init__(self, client: ApiClient, namespace: str) -> None:
         self.client = client

@@ -1,4 +1,4 @@
-"""Which programs of KEDA are built for tests in a sandbox, and when."""
+"""Which KEDA binaries are built for tests in a sandbox, and when."""
 
 from __future__ import annotations
 

@@ -867,8 +867,9 @@ ALTERNATIVES: Mapping[str, Any] = {
 
 ALTERNATIVES = {**ALTERNATIVES, **dict(workload_cases.alternatives())}
 
-# Fields that decide only whether a stack is refused, each with the rule that uses the field.
-# With one of the field's values above the stack is refused, with another it is planned.
+# Fields that determine only whether a stack is refused, each with the rule that uses the field.
+# With one of the values listed above for the field, the stack is refused.
+# With another of these values, it is planned.
 ONLY_CHECKED = {
     "cluster(existing).network_policies": "without this field, host names are refused",
     "cluster(eks).create.api_from_anywhere": "without this field, an API server on the internet is refused",

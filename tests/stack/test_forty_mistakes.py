@@ -1,7 +1,7 @@
 """One stack file with more than forty mistakes: each is reported once, at its line, with a fix that removes it.
 
-The test applies fixes only by their text, as a person would. It finds the place by line and column, and uses only
-the program's output.
+The test knows only the program's output. Like a person, it finds each place by line and column, and follows the
+text of the fix.
 """
 
 from __future__ import annotations

@@ -27,9 +27,10 @@ class Killed(NamedTuple):
 def kill_at_a_random_moment(
     randomly: random.Random, *arguments: str, lines: int = 14, env: Mapping[str, str] | None = None
 ) -> Killed:
-    """Run a command and kill it (SIGKILL) with all its children after 1 to `lines` of its output lines.
+    """Run a command, and kill it and all its children (SIGKILL) after it has printed a random number of lines,
+    from 1 to `lines`.
 
-    The moment is a number of lines, not of seconds, because the progress per second depends on the machine.
+    The delay is counted in lines, not in seconds, because the speed depends on the machine.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_MODULES)

@@ -1,4 +1,4 @@
-"""The admission rules of a planned team."""
+"""The admission rules that a plan contains for a team."""
 
 from __future__ import annotations
 

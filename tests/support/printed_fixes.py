@@ -47,7 +47,7 @@ def _changes(document: Mapping[str, Any], problem: Problem) -> Iterator[tuple[st
     if path is None:
         return
     here = _value(document, path)
-    fix = problem.fix.replace("`", "")  # a reader ignores the marks around names
+    fix = problem.fix.replace("`", "")  # a reader ignores the backticks around names
     if found := _MEANT.search(fix):
         meant, last = found.group(1), path[-1]
         group, _, name = meant.partition(".")
@@ -162,8 +162,8 @@ _ELSEWHERE = (" in ", " there", " for train", " for all")
 
 
 def _value_and_rest(text: str) -> tuple[Any, str]:
-    """Return the value at the beginning of a text, and the rest. The value is None if it contains "..." to be
-    filled in.
+    """Return the value at the beginning of a text, and the text after the value. The value is None if it contains
+    "...", which a person must replace.
     """
     if text[0] in "{[":
         depth = 0

@@ -1,4 +1,6 @@
-"""The agent's service is ready only while the node passes, checks are recent and reports are published."""
+"""The agent's service is ready only while the node passes its checks, the checks are recent, and reports are being
+published.
+"""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ LAYOUT = ({"1g.10gb": 7}, {"3g.40gb": 2})
 
 
 def read(machine_type, *faults, **profile):
-    """Return the Snapshot of a simulated node, and the journal of its reading."""
+    """Return the Snapshot of a simulated node, and the Journal with NVML's answers."""
     journal = Journal()
     with install(NodeProfile(machine_type=machine_type, driver_version=DRIVER, faults=faults, **profile)):
         return read_nvml(journal, lambda _: None), journal
@@ -219,7 +219,7 @@ REPLAYED = (
 
 
 def replaying(recording, machine_type):
-    """Return the Snapshot of a simulated node that replays a recording, and the journal of its reading."""
+    """Return the Snapshot of a simulated node that replays a recording, and the Journal with NVML's answers."""
     return read(machine_type, {"kind": "recorded-node", "recording": pack(json.dumps(recording))})
 
 

@@ -84,7 +84,7 @@ def read(monkeypatch):
 
 
 def functions():
-    """Return the NVML functions that a pass calls, apart from loading the library."""
+    """Return the names of the NVML functions that a pass calls. Calls that load the library are left out."""
     made = []
     profile = NodeProfile(machine_type=MACHINE, driver_version=DRIVER, mig_layout=LAYOUT)
     with install(profile):

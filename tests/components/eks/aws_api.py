@@ -19,7 +19,9 @@ from botocore.model import ServiceModel
 from gpu_platform.deploy.recorded.properties import UNKNOWN
 
 OWN_ID = "the-id-of-what-the-first-request-made"
-SUFFIX = "-1a2b3c4"  # the suffix that Pulumi adds to the logical name of a resource without a name of its own
+SUFFIX = (
+    "-1a2b3c4"  # the suffix that Pulumi appends to a resource's logical name if the program sets no physical name
+)
 
 
 class NotInTheApi(AssertionError):

@@ -33,7 +33,7 @@ _TABLE: Table = {
     ("AttachRolePolicyRequest", "role"): Spelt("RoleName"),
     ("PutRolePolicyRequest", "role"): Spelt("RoleName"),
     ("PutRolePolicyRequest", "policy"): Spelt("PolicyDocument"),
-    # inputs that take effect in a later request
+    # inputs that only a later request sends
     ("CreateAddonRequest", "resolveConflictsOnUpdate"): ProvidersOwn("of UpdateAddon"),
     ("CreateKeyRequest", "deletionWindowInDays"): ProvidersOwn("of ScheduleKeyDeletion"),
 }

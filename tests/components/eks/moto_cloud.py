@@ -112,7 +112,7 @@ class MotoCloud:
 
 
 def moto_has(call: Call) -> bool:
-    """Return whether moto supports an operation, that is, whether its responses class has a method for it."""
+    """Return whether moto supports an operation: its responses class must have a method for the operation."""
     responses = importlib.import_module(f"moto.{call.service}.responses")
     return hasattr(getattr(responses, _RESPONSES[call.service]), xform_name(call.operation))
 

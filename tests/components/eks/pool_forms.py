@@ -1,4 +1,4 @@
-"""All forms of EKS node groups that a stack can declare."""
+"""Every form of EKS node group that a stack can declare."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def made(*pools: dict[str, Any], **rest: Any) -> Recorded:
 
 
 def of_the_cluster(recorded: Recorded, kind: str) -> list[ResourceRecord]:
-    """Return the records whose parent is the cluster, because pools have launch templates and node groups, too."""
+    """Return the records whose parent is the cluster, because pools also have launch templates and node groups."""
     return [record for record in recorded.of(kind) if "index:EksCluster" in record.parent]
 
 
@@ -360,7 +360,7 @@ def test_every_add_on_is_pinned_and_eks_installs_none_by_itself() -> None:
     assert versions == {
         name: addon.versions[CREATED["kubernetes"]]
         for name, addon in load_catalog().eks_addons.items()
-        # These drivers are installed only if the stack has such storage.
+        # The drivers for EFS, FSx and S3 are installed only if the stack declares storage of that kind.
         if name not in ("aws-efs-csi-driver", "aws-fsx-csi-driver", "aws-mountpoint-s3-csi-driver")
     }
 

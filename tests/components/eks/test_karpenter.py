@@ -63,7 +63,7 @@ def with_claim(form: dict[str, Any], claim: dict[str, Any], quota: dict[str, int
 
 
 def requests_of(team: dict[str, Any], form: dict[str, Any], **rest: Any) -> dict[str, Any]:
-    """Return the resource requests of a pod of `job`, the team's only workload."""
+    """Return the resource requests of the pods of `job`, which is the team's only workload."""
     team = {"name": "vision", "priority": "training", "members": ["group:vision"], **team}
     deployment = record_eks(form, teams=[team], **{"cluster": EXISTING, **rest}).one("Deployment", "job")
     (container,) = deployment.inputs["spec"]["template"]["spec"]["containers"]

@@ -1,4 +1,4 @@
-"""All forms of GKE node pools that a stack can declare, and an environment with a pool of each form."""
+"""Every form of GKE node pool that a stack can declare, and an environment with a pool of each form."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Live nodes and pods as the API server returns them, for the pool `lab`, whose layout differs from the planned
-one.
+"""Live nodes and pods of the pool `lab`, as the API server returns them. The pool's MIG layout differs from the
+planned layout.
 """
 
 from __future__ import annotations

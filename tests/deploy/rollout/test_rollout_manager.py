@@ -46,7 +46,8 @@ class Cluster:
         return iter(self.managers if names.MIG_MANAGER_APP in label_selector else ())
 
     def delete(self, live: dict[str, Any]) -> None:
-        # The pod is still listed until it has ended. Lists that were returned earlier do not change.
+        # The pod is still listed until it has terminated.
+        # Lists that were returned earlier do not change.
         leaving = {**live, "metadata": {**live["metadata"], "deletionTimestamp": "2026-11-26T10:01:00Z"}}
         self.managers = [leaving if one is live else one for one in self.managers]
 

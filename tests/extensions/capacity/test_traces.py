@@ -1,4 +1,4 @@
-"""How the reader parses traces, from tables that users write and from the formats of published traces."""
+"""How traces are parsed, both from tables that users write and from the formats of published traces."""
 
 from __future__ import annotations
 

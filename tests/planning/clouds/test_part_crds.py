@@ -199,7 +199,7 @@ def test_an_upgraded_chart_with_a_folder_of_crds_is_announced(rest: dict[str, An
 
 
 def documented(start: str) -> str:
-    """Return the item of the page's list that begins with a text."""
+    """Return the list item of docs/addons.md that begins with `start`."""
     page = (Path(__file__).parents[3] / "docs/addons.md").read_text("utf-8")
     (item,) = re.findall(rf"^- {start}.*?(?=^- )", page, re.MULTILINE | re.DOTALL)
     return " ".join(item.split())

@@ -10,7 +10,7 @@ from tests.support.played_cloud.account import Account, Refused
 Properties = Mapping[str, Any]
 TEMPLATE: Final = "aws:ec2/launchTemplate:LaunchTemplate"
 
-# Properties whose changes create no new version of a launch template.
+# Properties that can change without a new version of the launch template.
 # Source: `updateKeys` in ec2_launch_template.go of terraform-provider-aws (read 2026-11-23), which omits them.
 _NO_NEW_VERSION: Final = {"tags", "name", "namePrefix", "defaultVersion", "updateDefaultVersion"}
 

@@ -1,4 +1,4 @@
-"""Edits of the number of nodes and of the zones of GKE pools, and sizes that somebody else has set."""
+"""Edits to the number of nodes and to the zones of GKE pools, and sizes that somebody else has set."""
 
 from __future__ import annotations
 
