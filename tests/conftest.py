@@ -197,8 +197,8 @@ def start_sandbox() -> Callable[..., Status]:
 
 @pytest.fixture(scope="session")
 def deployed_stacks() -> dict[str, Any]:
-    """Return the platform objects that tests of the group have deployed, by stack. Later files of the group use
-    them.
+    """Return the platform objects that tests of the group have deployed, by stack. Test files that run later in
+    the group use them.
     """
     return _deployed
 

@@ -1,5 +1,5 @@
-"""Every line of a checklist has a test whose name contains the line's number, and every number in a test name has
-its line.
+"""Each line of a checklist has a test whose name contains the line's number, and each line number in a test name
+exists in the checklist.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def make(
 
 
 def test_up_builds_the_sandbox_while_packages_are_installed(checkout: Path) -> None:
-    # Each command waits for the other one, so neither would end if they ran one after the other.
+    # Each command waits for the other one, so neither command would end if they ran one after the other.
     met = "until [ -e met ]; do sleep 0.01; done"
     result = make(checkout, "up", install=f"{met}; echo packages: done", build="touch met; echo build: done")
     assert result.returncode == 0, result.stdout

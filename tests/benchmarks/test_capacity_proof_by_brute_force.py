@@ -98,8 +98,9 @@ def _sliced(replicas: int) -> dict[str, Any]:
         (_stack("g4dn.12xlarge", _team({"gpus": 2}, {"cpu": "47760m"})), "impossible"),
         (_stack("g4dn.12xlarge", _team({"gpus": 1}, {"cpu": "47760m"})), "placed"),
         (_stack("g4dn.12xlarge", _team({"gpus": 1}, {"cpu": "47761m"})), "impossible"),
-        # On an existing cluster, 3 interfaces with 9 addresses each and 2 host pods allow 29 pods on a node.
-        # DaemonSets run 21 of them.
+        # On an existing cluster, a node with 3 interfaces, 9 addresses per interface and 2 host pods can run 29
+        # pods.
+        # DaemonSets use 21 of these.
         (
             _stack("g4dn.xlarge", _team({"shared": 8}), provider="existing", nodes=_NODES, sharing=_sliced(12)),
             "placed",

@@ -73,8 +73,8 @@ def test_srtf_stops_longer_jobs_and_each_stop_adds_a_minute() -> None:
 
 @pytest.mark.parametrize(("gpus", "seconds"), [(1, 7), (2, 30), (8, 30), (9, 60)])
 def test_a_stop_makes_a_job_longer_by_its_gpus(gpus: int, seconds: int) -> None:
-    """The first job runs from second 0 to 1, and from second 12 for its remaining 100 seconds and the restart
-    time.
+    """The first job runs from second 0 to 1. It runs again from second 12, for its remaining 100 seconds and the
+    restart time.
     """
     assert ends_and_waits("srtf", 2, (0, 100, gpus), (1, 10, 16)) == [(112 + seconds, 11), (12, 0)]
 
@@ -399,7 +399,7 @@ def test_the_job_log_of_philly_has_the_published_figures_beside_it(
 
 
 def test_the_published_means_of_an_order_have_the_same_durations() -> None:
-    """A job's running time is the same in every order, apart from the seconds and restarts that SRTF adds."""
+    """A job's running time is the same in every order, except for the seconds and restarts that SRTF adds."""
     known = yaml.safe_load(queue_replay.PUBLISHED.read_text("utf-8"))
     assert [*known["means"]] == [*known["nodes"], "all"]
     for found in known["means"].values():

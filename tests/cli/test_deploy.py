@@ -1,5 +1,5 @@
 """The output of `preview`, `up` and `destroy` with a fake engine, and the errors that these commands report before
-any change.
+they change anything.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`destroy` removes the load balancers and volumes that the cloud would keep, and then the engine deletes the cluster.
+"""`destroy` removes the load balancers and volumes that the cloud would keep. Then the engine deletes the cluster.
 
 The cluster is a sandbox. A thread simulates the controllers of the cloud and of Envoy Gateway.
 """

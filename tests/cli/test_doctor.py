@@ -42,7 +42,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _record_once(loaded: LoadedStack) -> RecordedProgram:
-    """Run the program only once for each stack in `stacks/`, because running it takes most of a test's time."""
+    """Run the program only once for each stack in `stacks/`, because a run takes most of a test's time."""
     return record_shipped(loaded.stack) if loaded.path.parent == STACKS_DIR else record_stack(loaded)
 
 

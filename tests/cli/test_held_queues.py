@@ -33,7 +33,7 @@ def cluster_with(
 ) -> Generator[LoadedStack]:
     """Yield a stack whose cluster has queues with these stop policies.
 
-    `policies` maps each queue's name to its policy. The client `manager` has set the policies.
+    `policies` maps each queue to its stop policy. `manager` is the field manager that has set the policies.
     """
 
     def answer(_method: str, path: str) -> tuple[int, dict[str, Any]]:

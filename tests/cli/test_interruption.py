@@ -1,4 +1,4 @@
-"""A signal at any time ends a command with one line and the usual exit code, and leaves nothing behind."""
+"""At any time, a signal ends a command with one line and the usual exit code, and leaves nothing behind."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
 
 
 def _never_done(plan: Plan, limit_seconds: int, *, signalled: bool = False) -> None:
-    """Run a step that never finishes, as `up` does."""
+    """Run a step that never finishes, in the same way as `up` runs its steps."""
     progress = Progress(quiet=True)
     with time_limit(limit_seconds), explained("gpu-platform up local", plan, ClusterAccess(plan), progress):
         if signalled:

@@ -1,4 +1,4 @@
-"""Transcripts of the help, a successful call and a failing call of every command, as text files.
+"""Text files that record the help, a successful call and a failing call of every command.
 
 `python -m tests.cli.transcripts` writes them to tests/cli/transcripts/. A test compares them with the actual
 output.
@@ -58,7 +58,7 @@ _WORKLOADS = {
         }
     ],
 }
-_MOST = 16  # maximum number of output lines in the transcript of a successful call; later lines often change with the catalogue
+_MOST = 16  # maximum number of output lines of a successful call; later lines often change with the catalogue
 # A successful and a failing call of each command.
 # Calls that need a cluster are recorded with tests/e2e/transcripts.py.
 # `{tmp}` is a temporary folder, `{broken}` a stack file with a mistake, and `{assets}` is docs/assets.

@@ -125,7 +125,7 @@ def _refused(error: Any) -> Exception:
 
 @contextmanager
 def running_plugin() -> Generator[Plugin]:
-    """Start the plugin as the language host does, and stop it at the end."""
+    """Start the plugin in the same way as the language host does, and stop it at the end."""
     with _served(engine_pb2_grpc.add_EngineServicer_to_server, _Engine()) as engine:
         command = [sys.executable, str(PROJECT_ROOT / "plugin"), engine]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.xdist_group("shapes")  # one worker, so that each shape
 TODAY = datetime.date(2026, 11, 25)
 EVERY = pytest.mark.parametrize("name", SHAPES)
 UNKNOWN = "'unknown' does not match"
-"""The error that the AWS API model returns for an id that is still unknown, as in a preview."""
+"""The error that the comparison with the AWS API model reports for an id that is still unknown in a preview."""
 
 
 def rendered(name: str) -> Recorded:

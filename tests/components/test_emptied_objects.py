@@ -1,7 +1,7 @@
 """If a mapping in a custom resource has fields in one stack, the mapping is not empty in any other stack.
 
-Server-side apply sets a mapping to null when its last field is removed, and a CRD refuses null for an object.
-Neither kubectl nor the Pulumi provider can apply such a change (observed with a Cohort on Kubernetes 1.36,
+Server-side apply sets a mapping to null when its last field is removed, and a CRD does not accept null for an
+object. Neither kubectl nor the Pulumi provider can apply such a change (observed with a Cohort on Kubernetes 1.36,
 2026-11-29).
 """
 

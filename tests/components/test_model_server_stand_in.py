@@ -1,7 +1,8 @@
-"""A model server that loads slowly, is busy or streams, with the probes and the shutdown of its Deployment.
+"""Simulated model servers that load slowly, are busy or stream, with the probes and the shutdown of their
+Deployment.
 
-The kubelet is simulated by its documented rules (Kubernetes docs, "Configure Liveness, Readiness and Startup
-Probes", and "Pod Lifecycle", termination; read 2026-11-29), at ten times its real speed.
+The kubelet is simulated according to its documented rules (Kubernetes docs, "Configure Liveness, Readiness and
+Startup Probes", and "Pod Lifecycle", termination; read 2026-11-29), at ten times its real speed.
 """
 
 from __future__ import annotations

@@ -127,7 +127,9 @@ def test_pulumi_does_not_wait_for_held_queues(
 
 
 def test_queues_that_somebody_holds_stay_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pulumi's provider takes over the fields that kubectl set, and removes those that are not declared."""
+    """Pulumi's provider takes over the fields that kubectl set, and removes those that the program does not
+    declare.
+    """
     monkeypatch.setenv(names.HELD_VARIABLE, '{"vision": {"ClusterQueue": "Hold"}, "search": {}}')
     found = recorded(queued(), tmp_path)
     assert found.one("ClusterQueue", "vision").inputs["spec"]["stopPolicy"] == "Hold"

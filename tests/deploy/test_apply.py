@@ -135,7 +135,7 @@ def test_objects_that_differ_from_the_preview_are_applied(stack: Stack) -> None:
 
 
 def written(client: KubernetesClient, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Return a list that receives every manifest that the client applies from now on."""
+    """Return a list that records every manifest that the client applies from now on."""
     sent: list[Any] = []
     through = client.apply
 

@@ -371,7 +371,7 @@ def test_a_foreign_controller_is_refused_before_any_change(
 
 @pytest.fixture
 def their_kubeconfig() -> Iterator[str]:
-    """Yield the kubeconfig of an API server that lists only an EFA device plugin, which another owner installed."""
+    """Yield the kubeconfig of an API server that lists only another owner's EFA device plugin."""
     pod = {"spec": {"containers": [{"name": "efa", "image": "eks/aws-efa-k8s-device-plugin:v0.5"}]}}
     plugin = {
         "metadata": {"name": "efa", "namespace": "kube-system", "labels": {"app": "efa"}},

@@ -47,7 +47,7 @@ def plain(api_version: str, kind: str, name: str, **fields: Any) -> dict[str, An
 
 
 def edited(stack: Stack, declared: dict[str, Any], **fields: Any) -> None:
-    """Apply fields as a person does with `kubectl apply --server-side`."""
+    """Apply fields in the same way as a person who runs `kubectl apply --server-side`."""
     manifest = declared["manifest"]
     head = {key: manifest[key] for key in ("apiVersion", "kind")}
     metadata = {key: manifest["metadata"][key] for key in ("name", "namespace")}
@@ -55,7 +55,7 @@ def edited(stack: Stack, declared: dict[str, Any], **fields: Any) -> None:
 
 
 def notices(stack: Stack, objects: Objects) -> tuple[Change, tuple[str, ...]]:
-    """Return the change to the last object, and the change's notices. `preview` and `up` report the same notices."""
+    """Return the change to the last object, and its notices. `preview` and `up` must report the same notices."""
     announced, made = stack.preview(objects).changes[-1], stack.up(objects).changes[-1]
     assert (announced.action, announced.notices) == (made.action, made.notices)
     return made, made.notices

@@ -1,4 +1,6 @@
-"""In one run, `preview` and `up` can raise a limit of a policy or quota and add objects that need it."""
+"""In one run, `preview` and `up` can raise a limit of a policy or quota and add objects that need the higher
+limit.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pulumi's special values, such as resource references, secrets and assets, as a provider receives them."""
+"""Special values of Pulumi, such as resource references, secrets and assets, as a provider receives them."""
 
 from __future__ import annotations
 

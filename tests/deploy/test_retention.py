@@ -1,4 +1,4 @@
-"""Objects of any kind that members created in a namespace are found. They determine whether the namespace is kept."""
+"""Objects of any kind that members created in a namespace are found. They determine whether it is kept."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_a_stateful_sets_claim_is_listed_because_it_contains_data() -> None:
 
 def test_a_kind_that_cannot_be_listed_keeps_a_namespace() -> None:
     class Client:
-        """A cluster with one API group whose server does not answer."""
+        """A cluster with an API group whose server does not respond."""
 
         def api_versions(self) -> tuple[str, ...]:
             return ("broken.example.com/v1",)

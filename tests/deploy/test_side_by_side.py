@@ -1,4 +1,4 @@
-"""`up` waits for all objects in parallel, so one pool or team that is not ready does not delay another (R19)."""
+"""`up` waits for all objects in parallel, so a pool or team that is not ready does not delay the others (R19)."""
 
 from __future__ import annotations
 

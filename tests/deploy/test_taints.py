@@ -1,4 +1,4 @@
-"""Declared taints are merged into the live taints of a node, because people and autoscalers add taints as well."""
+"""Declared taints are merged into a node's live taints, because people and autoscalers also add taints."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Existing cluster objects that the Pulumi CLI may take over, and those that `gpu-platform` refuses before the CLI
-starts.
+"""Existing objects in a cluster: some are taken over by the Pulumi CLI, and `gpu-platform` refuses the others
+before the CLI starts.
 """
 
 from __future__ import annotations

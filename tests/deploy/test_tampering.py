@@ -32,7 +32,7 @@ def live(client: KubernetesClient, name: str, place: str = "engine-a", kind: str
 
 
 def as_member(client: KubernetesClient, manifest: dict[str, Any]) -> None:
-    """Create an object as a team member does, without the engine's field manager."""
+    """Create an object in the same way as a team member, without the engine's field manager."""
     client.apply(manifest, manager="kubectl")
 
 

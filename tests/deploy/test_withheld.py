@@ -1,4 +1,4 @@
-"""Messages about objects that were not applied, because an object that they depend on is not ready."""
+"""Messages about objects that were not applied because they depend on an object that is not ready."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from tests.support.restricted import satisfying
 
 # Each worker of pytest-xdist has a separate sandbox, so that whole stacks are tested in parallel.
 SANDBOX = f"e2e-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
-# Time limit of node validation for stacks whose nodes pass.
+# Time limit for node validation in stacks whose nodes pass.
 # Only a broken program exceeds the limit, even on a loaded machine.
 # The time limit of a test is longer.
 VALIDATION_TIMEOUT = "4m"
@@ -74,7 +74,7 @@ def quotas_are_free(client: KubernetesClient, namespace: str = "") -> bool:
     """Return whether the quotas of a namespace, or of all namespaces, count no GPUs, MIG instances, CPUs or
     memory.
 
-    Quotas count a deleted pod for a moment longer, so the next pod might be refused.
+    A quota still counts a pod for a moment after its deletion, so the next pod might be refused.
     """
     quotas = client.objects("v1", "ResourceQuota", namespace=namespace)
     used = [item for quota in quotas for item in quota.get("status", {}).get("used", {}).items()]
@@ -104,7 +104,7 @@ class Platform:
             self.state.clear()
         if self.engine == "embedded":
             return command_line.run(*arguments, env=self.env)
-        # A run of the Pulumi CLI is a process with child processes, so the command runs as a process, too.
+        # The Pulumi CLI runs as a process with child processes, so the command also runs as a process.
         ran = subprocess.run(
             [*COMMAND, *arguments], env={**os.environ, **self.env}, capture_output=True, text=True, check=False
         )
@@ -128,7 +128,7 @@ class Platform:
         found = self.client.get("v1", "Node", node)
         assert found is not None
         offers = {k: v for k, v in found["status"]["allocatable"].items() if k.startswith("nvidia.com/")}
-        # A resource that a device plugin no longer offers stays at 0 until the kubelet restarts.
+        # If a device plugin no longer advertises a resource, the resource stays at 0 until the kubelet restarts.
         return {name: count for name, count in offers.items() if count != "0"}
 
     def pod(

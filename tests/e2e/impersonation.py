@@ -11,7 +11,7 @@ from gpu_platform.live.client import KubernetesClient, Refused
 def member(kubeconfig: Path, group: str, user: str = "ada", node: str = "") -> KubernetesClient:
     """Return a client that acts as a user with only the rights of a group.
 
-    `node` adds the name of a node to the user's attributes, as the token of a pod on this node does.
+    `node` adds a node's name to the user's attributes, like the token of a pod on this node.
     """
     client = KubernetesClient(kubeconfig)
     pool: Any = client._connection._pool

@@ -18,7 +18,8 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 RUN_SECONDS = "sandbox.gpu-platform.dev/run-seconds"
 KUEUE = "kueue.x-k8s.io/v1beta2"
 
-# Two nodes with eight GPUs each. Each team has a quota of one node and may borrow the other.
+# Two nodes with eight GPUs each.
+# Each team's quota equals one node, and the team may borrow the quota of the other team.
 STACK: dict[str, Any] = {
     "kind": "environment",
     "pools": [{"name": "train", "machine_type": "p4de.24xlarge", "count": {"desired": 2}, "workload": "training"}],
@@ -180,10 +181,10 @@ def stack(status: Status, **rest: Any) -> dict[str, Any]:
 
 
 def bring(platform: Platform, wanted: dict[str, Any]) -> None:
-    """Deploy a stack, and wait until its policies assign the team's priority class to Jobs without one.
+    """Deploy a stack, and wait until its policies assign the team's priority class to Jobs that set none.
 
-    The API server reads new policies within a second or two. A Job that is created earlier has priority 0, and is
-    preempted by the team's next Job with the class.
+    The API server reads new policies within a second or two. A Job that is created earlier has priority 0, so the
+    team's next Job with the class preempts it.
     """
     if platform.state.get("shop") == wanted:
         return

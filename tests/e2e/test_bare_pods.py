@@ -1,4 +1,4 @@
-"""Pods without a controller in team namespaces on EKS. Network policies do not reliably cover such pods."""
+"""Pods without a controller in team namespaces on EKS. Network policies do not reliably apply to these pods."""
 
 from __future__ import annotations
 

@@ -48,7 +48,9 @@ def requests(client: KubernetesClient, annotations: dict[str, str] | None = None
 
 
 def test_a_pod_that_mounts_a_bucket_leaves_room_for_its_sidecar(client: KubernetesClient):
-    """GKE adds the sidecar after these defaults are set, so a pod that requests the whole node would not fit."""
+    """GKE adds the sidecar after the defaults are set, so a pod that requests a whole node would no longer fit on
+    it.
+    """
     whole, mounting = requests(client), requests(client, MOUNTING)
     assert whole["cpu"] - mounting["cpu"] == 250
     assert whole["memory"] - mounting["memory"] == 256 * 2**20

@@ -39,7 +39,7 @@ def leaves(value: object, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def others(value: Any) -> tuple[Any, ...]:
-    """Return values of the same type that may be allowed instead of the given value."""
+    """Return other values of the same type that the field may also allow."""
     if isinstance(value, bool):
         return (not value,)
     if isinstance(value, int | float):

@@ -1,8 +1,8 @@
-"""The policy pack before a deploy and the API server at admission refuse the same objects, rule by rule.
+"""The policy pack (before a deployment) and the API server (at admission) refuse the same objects, rule by rule.
 
-The API server names the first failed rule of a policy, in the policy's order. The pack names all failed rules. If
-the two differ on purpose, a test below states which of them is stricter, and for which objects. The docs explain
-this in "Where the two differ".
+The API server names only the first violated rule of a policy, in the policy's order. The pack names all violated
+rules. If the two differ on purpose, a test below states which of them is stricter, and for which objects. The docs
+explain this in "Where the two differ".
 """
 
 from __future__ import annotations
@@ -225,7 +225,8 @@ def random_toleration(chance: random.Random) -> Object:
 LABELS = {"app": "attempt"}
 SELECTED = {"selector": {"matchLabels": LABELS}}
 JOBS = "spec.replicatedJobs[second].template.spec.template"
-# Group and version, plural, a function that returns the spec around a template, and the path in messages.
+# For each kind: group and version, plural, a function that returns a spec with a template, and the template's path
+# in messages.
 # If a kind has several templates, the function also takes a template that no rule refuses.
 HOLDERS: dict[str, tuple[str, str, Callable[[Object, Object], Object], str]] = {
     "Deployment": ("apps/v1", "deployments", lambda _, t: {**SELECTED, "template": t}, "spec.template"),
@@ -643,7 +644,8 @@ def test_what_train_jobs_add_to_their_runtimes_is_refused_by_the_rules_of_pods(p
         )
         for _ in range(size(40, 300))
     ]
-    # A patch contains neither GPU requests nor the pod's maximum run time, so these are checked on its pods.
+    # A patch contains neither GPU requests nor the pod's maximum run time, so the rules check these fields on the
+    # pods.
     expected = [place.first(broken) for broken in place.before_a_deploy(objects)]
     found = [place.at_admission(one) for one in objects]
     differ = [one for one in zip(objects, expected, found, strict=True) if one[1] != one[2]]

@@ -1,4 +1,4 @@
-"""Members try to exceed the rights of their team on the real API server, which admits only honest objects."""
+"""Members try to exceed their team's rights on the real API server, which must admit only harmless objects."""
 
 from __future__ import annotations
 
@@ -458,7 +458,7 @@ def claim(**spec: Any) -> Object:
 
 def test_a_claim_is_filled_from_no_other_namespace(vision: KubernetesClient):
     # The API server drops the namespace unless CrossNamespaceVolumeDataSource (alpha) is enabled.
-    # With this feature, a ReferenceGrant in the other namespace is needed, which no member creates.
+    # This feature requires a ReferenceGrant in the other namespace, which no member creates.
     source = {"apiGroup": "", "kind": "PersistentVolumeClaim", "name": "dataset", "namespace": "search"}
     live = vision.create(claim(dataSourceRef=source), dry_run=True)
     assert "namespace" not in live["spec"].get("dataSourceRef", {})
@@ -516,8 +516,8 @@ def test_tokens_for_another_audience_are_invalid_on_the_api_server(vision: Kuber
     }
     with pytest.raises(Refused, match=r'cannot create resource "serviceaccounts/token"'):
         vision._connection.request("POST", path, "requesting", body=wanted)
-    # The test requests the token as the kubelet does for the pod.
-    # The token's subject shows which team it belongs to.
+    # The test requests the token in the same way as the kubelet does for the pod.
+    # The token's subject shows the pod's team.
     token = platform.client._connection.request("POST", path, "requesting", body=wanted)["status"]["token"]
     part = token.split(".")[1]
     claims = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))

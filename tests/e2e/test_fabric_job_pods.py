@@ -1,4 +1,4 @@
-"""A real API server admits pods of multi-node jobs with GPU NICs only on the fabric that they are made for."""
+"""A real API server admits pods of multi-node jobs with GPU NICs only for teams with the matching fabric."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ TEAMS: dict[str, Object] = {
     "a4x": platform_of("gke", "a4x-highgpu-4g"),
     "p4d": platform_of("eks", "p4d.24xlarge", {}, {"pod_security": "baseline"}),
     "p5": platform_of("eks", "p5.48xlarge", {}, {"pod_security": "baseline"}),
-    # Teams without access to the fabric of these machine types, and teams on other machine types.
+    # Teams that may not use the fabric of these machine types, and teams with other machine types.
     "four-gpus": platform_of("gke", "a3-megagpu-8g", {}, {"quota": {"gpus": 4}}),
     "no-nics": platform_of("gke", "a3-megagpu-8g", {"network": {"rdma": False}}),
     "a2": platform_of("gke", "a2-highgpu-8g"),

@@ -1,4 +1,4 @@
-"""A project that uses the installed package is deployed to a sandbox, then with a newer version of the package."""
+"""A project that uses the installed package is deployed to a sandbox, and then again with a newer version."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ class Story:
         return (command, self.file, "--engine", self.platform.engine, *options)
 
     def unlocked(self, err: str) -> bool:
-        """Return whether a killed run had left the stack locked, and unlock it with the command in the message."""
+        """Return whether a killed run left the stack locked. If so, unlock it with the command in the message."""
         unlocks = UNLOCKS.search(err)
         if unlocks is None:
             return False

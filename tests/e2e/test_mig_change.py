@@ -77,7 +77,9 @@ def lab_in(layout: Layout, **sharing: Any) -> dict[str, Any]:
 
 
 class Lab:
-    """The pool `lab` with its current layout, the other layout, and the objects that a test creates on it."""
+    """The pool `lab` with its current layout, the layout to change to, and the objects that a test creates on the
+    pool.
+    """
 
     def __init__(self, platform: Platform) -> None:
         self.platform = platform
@@ -94,7 +96,7 @@ class Lab:
         return lab_in(self.layout)
 
     def stack(self, **sharing: Any) -> dict[str, Any]:
-        """Return the stack with the other layout."""
+        """Return the stack with the layout that the pool does not have at the moment."""
         return lab_in(self.other, **sharing)
 
     def is_as_deployed(self) -> bool:
@@ -522,7 +524,7 @@ def test_an_interrupted_change_is_finished_by_the_next_up(lab: Lab, how: signal.
 
 
 # tests/deploy/rollout/test_rollout_plan.py covers a return to the old layout.
-# The return changes only nodes whose change had begun.
+# It changes only nodes whose change had already begun.
 @pytest.mark.thorough
 def test_a_rollout_that_is_given_up_goes_back_with_the_stack_file(lab: Lab) -> None:
     lab.fault("lab-0", '{"kind": "mig-change-failed"}')

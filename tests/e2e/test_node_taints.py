@@ -211,7 +211,8 @@ def test_unproven_nodes_start_no_pods_and_failing_nodes_are_held_back(
             {"apiVersion": "v1", "kind": "Node", "metadata": {"name": free}, "spec": {"taints": [evicting]}}
         )
 
-    # Somebody cordons the other node. The agent can neither take over that cordon nor undo it.
+    # Somebody cordons the other node.
+    # The agent can neither take over this cordon nor remove it.
     cordon(gated, free, on=True)
     mark = {"annotations": {"gpu-platform.dev/cordoned": "2026-11-25T19:00:00Z"}}
     for fields in (

@@ -182,7 +182,7 @@ def test_each_step_of_a_clusters_life_matches_its_preview(
     assert shrunk.pools == {"train": "shrunk"}
     assert shrunk.happened.removed == {"train": (2, 8)}
 
-    # The test runs `stop` and `start` by hand, so the schedule names a day on which the test does not run.
+    # The test runs `stop` and `start` itself, so the schedule names a day on which the test does not run.
     stack["pools"][1]["schedule"] = {
         "days": [another_day()],
         "start": "07:00",

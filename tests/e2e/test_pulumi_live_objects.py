@@ -1,4 +1,6 @@
-"""The real Pulumi CLI with live objects that are protected, changed by others, or left by a killed destroy."""
+"""The real Pulumi CLI with live objects that are protected, were changed by others, or remain after a killed
+`destroy`.
+"""
 
 from __future__ import annotations
 

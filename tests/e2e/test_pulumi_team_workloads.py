@@ -66,7 +66,7 @@ def test_changed_jobs_are_replaced_without_waiting_and_keep_their_claim(
 ) -> None:
     base["cluster"]["name"] = SANDBOX
     base["validation"]["timeout"] = "10m"
-    # The stack is as small as the jobs allow, because each update of the CLI reads and compares every object.
+    # The stack is as small as the jobs allow, because the CLI reads and compares every object in each update.
     base["pools"], base["teams"] = base["pools"][:1], base["teams"][:1]
     base["teams"][0]["quota"].pop("mig")
     service = {"name": "chat", "pool": "train", "image": IMAGE, "run_as_user": 1000}

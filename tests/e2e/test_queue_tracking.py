@@ -1,4 +1,4 @@
-"""Members try to run pods that Kueue does not count or cannot stop, on the real control plane with Kueue."""
+"""On the real control plane with Kueue, members try to run pods that Kueue does not count or cannot stop."""
 
 from __future__ import annotations
 

@@ -36,7 +36,8 @@ pytestmark = [
 ]
 
 
-# API groups of the checked objects. No test here needs the large definitions of other groups.
+# API groups of the checked objects.
+# These tests do not need the large definitions of other groups.
 GROUPS = ("nvidia.com", "resource.nvidia.com", "monitoring.coreos.com", "karpenter.sh", "karpenter.k8s.aws")
 FILES = (*(f"{group}_*" for group in GROUPS), "keda.sh_scaledobjects")
 

@@ -83,8 +83,8 @@ def node() -> Iterator[DcgmEndpoint]:
 
 
 def exporter_job(address: str) -> dict[str, Any]:
-    """Return the scrape job that the Prometheus operator creates for the ServiceMonitor, with the labels that it
-    adds.
+    """Return the scrape job that the Prometheus operator creates for the ServiceMonitor, including the labels that
+    the operator adds.
 
     Source: prometheus-operator docs, Design, and pkg/prometheus/promcfg.go (generateServiceMonitorConfig).
     """

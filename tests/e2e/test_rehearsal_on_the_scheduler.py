@@ -1,8 +1,8 @@
-"""Jobs run and wait in a rehearsal as they do with the real kube-scheduler and Kueue.
+"""In a rehearsal, jobs run and wait in the same way as with the real kube-scheduler and Kueue.
 
-The rehearsal sets the times: a job is created in the sandbox when it arrives in the rehearsal, and ends when it
-ends in the rehearsal. After each of these events, the same jobs must run. Nothing tells the cluster which jobs to
-run.
+The rehearsal sets the times: the test creates a job in the sandbox when it arrives in the rehearsal, and ends the
+job when it ends in the rehearsal. After each of these events, the same jobs must run in both. Nothing tells the
+cluster which jobs to run.
 """
 
 from __future__ import annotations

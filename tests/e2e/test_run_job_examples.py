@@ -70,7 +70,7 @@ def known(client: KubernetesClient) -> None:
 
 
 def volume(client: KubernetesClient, name: str, mode: str) -> None:
-    """Create the volume that a cloud's storage class would create for a claim. The sandbox has no such driver."""
+    """Create the volume that a cloud's storage class would create for a claim. A sandbox has no such driver."""
     client.create(
         {
             "apiVersion": "v1",

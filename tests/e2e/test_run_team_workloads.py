@@ -53,7 +53,9 @@ def declared(kueue_sandbox: Status) -> Object:
 
 @pytest.fixture(scope="module", autouse=True)
 def volume(kueue_sandbox: Status) -> None:
-    """The volume that a cloud's storage class would create for the claim. The sandbox has no such driver."""
+    """Create the volume that a cloud's storage class would create for the claim. The sandbox has no storage
+    driver.
+    """
     KubernetesClient(kueue_sandbox.kubeconfig).create(
         {
             "apiVersion": "v1",

@@ -136,7 +136,8 @@ def pods_of(sample: Sample, pools: list[dict[str, Any]]) -> list[dict[str, Any]]
 def _alignable(want: dict[str, Any]) -> str:
     """Return the CPU request of a pod.
 
-    With 8 GPUs, which are on two NUMA nodes, it is not a whole number, so that kubelets do not align the CPUs.
+    A pod with 8 GPUs, which are on two NUMA nodes, requests a fractional number of CPUs, so that kubelets do not
+    align the CPUs.
     """
     whole = str(want["cpu"]).isdecimal()
     return f"{int(want['cpu']) * 1000 - 1}m" if whole and want["gpus"] == 8 else want["cpu"]

@@ -267,7 +267,7 @@ def test_a_member_enters_no_other_queue_and_no_higher_class(vision: Team, change
 
 def test_a_member_cannot_pretend_that_a_queued_job_owns_a_pod(vision: Team) -> None:
     owner = vision.job("owner", gpus=1)
-    # Without this wait, Kueue would refuse the pod before the policy does, because Kueue has not seen the Job yet.
+    # Without this wait, Kueue has not seen the Job yet, and refuses the pod before the policy does.
     eventually(lambda: vision.workload("owner"))
     owners = [
         {
@@ -392,7 +392,8 @@ def test_the_class_of_every_pod_of_a_job_set_is_checked(queues: Platform, job_se
             return str(refused)
         return ""
 
-    # The API server serves the kind, and Kueue and the policy handle it, a moment after its definition is created.
+    # The API server serves the new kind, and Kueue and the policy handle its objects, only a moment after the
+    # kind's definition is created.
     eventually(lambda: "no class above" in refusal("training", "inference"))
     eventually(lambda: refusal("training", "training"), expected="")
 

@@ -1,6 +1,6 @@
-"""How a change to the stack affects queues, on the real control plane with Kueue's controller.
+"""How changes to the stack affect queues, on the real control plane with Kueue's controller.
 
-This file runs last in its group, because the other files share a stack that is deployed once.
+This file runs last in its group, because the other files share one deployed stack.
 """
 
 from __future__ import annotations

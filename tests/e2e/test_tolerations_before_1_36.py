@@ -35,7 +35,7 @@ PLATFORM = {
     "cluster": {"provider": "sandbox", "kubernetes": "1.35"},
     "queueing": {},
 }
-# Kinds whose pods are checked where they are declared, because no pod exists while the object waits.
+# Kinds whose pods are checked in the declared object, because no pod exists while the object waits.
 WAITING = ("Pod", "Job", "JobSet", "LeaderWorkerSet", "RayCluster", "RayJob", "RayService")
 FIX = "add {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule} to them"
 

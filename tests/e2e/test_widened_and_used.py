@@ -1,5 +1,5 @@
-"""A change to the stack file that widens a team's rule and uses the wider rule is previewed and applied in one
-run.
+"""A change to the stack file that both widens a team's rule and uses the wider rule is previewed and applied in
+one run.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def _job(name: str, **fields: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Widening:
-    """Fields of the pool `train` and of the team before and after a change. `refusal` is a part of the message
-    that refuses the new objects before the change.
+    """Fields of the pool `train` and of the team, before and after a change. `refusal` is a part of the message
+    with which the new objects are refused before the change.
     """
 
     pool: Mapping[str, Any]

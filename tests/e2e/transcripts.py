@@ -25,7 +25,7 @@ def steady(platform: Platform, text: str) -> str:
     text = re.sub(r"(?m)^(resources +).*", r"\1RESOURCES", text)
     text = re.sub(r"\b[1-9]\d+ (objects|unchanged|to create)", r"N \1", text)
     text = re.sub(r"(create|unchanged) [1-9]\d*\b", r"\1 N", text)
-    # The object in such a line depends on the speed of the machine.
+    # Which object this line names depends on the speed of the machine.
     text = re.sub(r"(?m)^waited .* so far for .*\n", "", text)
     lines = [line.rstrip() for line in text.rstrip().splitlines()]
     # Other tests cover the remaining lines, which change with every field.

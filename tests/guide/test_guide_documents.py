@@ -1,4 +1,4 @@
-"""Text, JSON, HTML and manifests of `gpu-platform guide`, read as a member and the API server would read them."""
+"""Text, JSON, HTML and manifests of `gpu-platform guide`, checked as a member or the API server would use them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 
 
 # Host paths that Google's test pod for A3 Mega mounts, by stack and kind of workload.
-# Pods that use a whole A3 Mega node may mount them.
+# Pods that use a whole A3 Mega node may mount these paths.
 OF_GPU_NICS = {
     ("gke-training", "training"): {
         "/home/kubernetes/bin/nvidia/lib64",

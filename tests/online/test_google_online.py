@@ -148,8 +148,8 @@ def test_a_zone_without_the_machine_type_stops_up(project: GoogleProject) -> Non
 
 
 def test_unset_zones_are_compared_with_those_that_offer_the_machine_type(project: GoogleProject) -> None:
-    """Without `zones`, GKE creates a pool's nodes in all zones of the cluster, so one zone that lacks the machine
-    type stops `up`.
+    """Without `zones`, GKE creates a pool's nodes in all zones of the cluster, so `up` stops if one zone lacks the
+    machine type.
     """
     zones = {f"zones/us-central1-{letter}": {"machineTypes": [{"name": "g2-standard-48"}]} for letter in "abc"}
     project.answers[MACHINE_TYPES] = {"items": zones}
@@ -338,7 +338,7 @@ def test_a_new_subnet_that_overlaps_gpu_networks_stops_up(project: GoogleProject
 
 
 def test_existing_nodes_in_gpu_network_ranges_stop_up(project: GoogleProject) -> None:
-    """Nodes have an interface in each GPU network. If the ranges overlap, other traffic would go to a GPU network."""
+    """Nodes have an interface in each GPU network. If ranges overlap, other traffic would go to a GPU network."""
     project.add_cluster()
     project.answers[f"{REGION}/subnetworks/default"] = {"ipCidrRange": "192.168.0.0/20"}
     assert by_title(ask(plan_of(MEGA, cluster=EXISTING)), "subnet default").severity == "stops"

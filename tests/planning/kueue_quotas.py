@@ -45,7 +45,7 @@ class Quotas:
         }
 
     def total(self, cell: Cell) -> Fraction:
-        """Return the sum of the nominal quotas of all queues and the cohort for a flavor and resource."""
+        """Return the total nominal quota of the cohort and of all queues for a flavor and resource."""
         return sum(
             (part.get(cell, Fraction(0)) for part in self.nominal.values()), self.lent.get(cell, Fraction(0))
         )

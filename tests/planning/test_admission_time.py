@@ -1,5 +1,5 @@
-"""The API server's cost limits do not cover all the time that admission rules take, so these tests limit this
-time.
+"""The API server's cost limits do not cover all the time that it spends on admission rules, so these tests limit
+this time.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def test_pods_that_do_not_run_are_evicted_whatever_their_budget(
 @pytest.mark.parametrize(
     ("spec", "status", "blocked"),
     [
-        ({}, {"currentHealthy": 1, "desiredHealthy": 1}, False),  # the other pods are enough
+        ({}, {"currentHealthy": 1, "desiredHealthy": 1}, False),  # enough other pods are healthy
         ({}, {"currentHealthy": 0, "desiredHealthy": 1}, True),
         ({"unhealthyPodEvictionPolicy": "IfHealthyBudget"}, {"currentHealthy": 0}, True),
         ({"unhealthyPodEvictionPolicy": "AlwaysAllow"}, {"currentHealthy": 0}, False),

@@ -155,8 +155,8 @@ def test_places_shared_by_equal_teams_overfill_no_node() -> None:
 
 
 def test_large_requests_for_a_sufficient_resource_do_not_conflict() -> None:
-    """40 GPUs are too few, but the shares suffice. If owners were ordered by the sum of GPUs and shares, teams
-    with many shares and few GPUs would be kept first.
+    """40 GPUs are too few, but there are enough shares. If owners were ordered by the sum of GPUs and shares,
+    teams with many shares and few GPUs would be kept first.
     """
     rooms = [room(gpus=40), room_of_shares()]
     gpus = [pods(f"t{index}", 1 + index % 2) for index in range(40)]

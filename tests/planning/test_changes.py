@@ -1,4 +1,4 @@
-"""Which deployed pools an edit of the stack file deletes or replaces, how many GPUs are affected, and why."""
+"""Which deployed pools an edit of the stack file deletes or replaces, how many GPUs this affects, and why."""
 
 from __future__ import annotations
 

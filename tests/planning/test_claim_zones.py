@@ -1,4 +1,4 @@
-"""Claims on disks, which one node in one zone can attach, for pods that may run on another node."""
+"""Disk claims for pods that may run on several nodes. Only one node in one zone can attach the disk."""
 
 from __future__ import annotations
 

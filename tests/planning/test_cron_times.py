@@ -59,7 +59,7 @@ def test_times_of_a_cron_schedule(schedule: str, first: list[str]) -> None:
 def test_a_job_that_never_meets_its_pools_hours_is_refused(
     hours: dict[str, Any], schedule: str, fixed: str
 ) -> None:
-    """A Job's deadline includes the time that its pods wait, so the Job would fail before the pool has nodes."""
+    """A Job's deadline includes the time that its pods wait, so the Job would fail before the pool gets nodes."""
     with pytest.raises(BadInput) as caught:
         planned(schedule, hours)
     [problem] = caught.value.problems

@@ -53,7 +53,7 @@ def taken(pool: PoolPlan) -> tuple[int, int]:
 
 
 def test_gpudirect_installers_are_counted_on_the_nodes_that_run_them() -> None:
-    """The sum by hand: 344m for GKE, 150m each for the driver, the plugin and the device injector, 50m for the
+    """The expected sum: 344m for GKE, 150m each for the driver, the plugin and the device injector, 50m for the
     node agent, and a reserve of 100m.
     """
     train, serve = environment("gke-training").pools[:2]
@@ -63,7 +63,7 @@ def test_gpudirect_installers_are_counted_on_the_nodes_that_run_them() -> None:
 
 
 def test_a_pod_that_leaves_no_cpu_for_the_installers_is_refused() -> None:
-    """A pod that leaves 500m does not fit an A3 Mega node, whose DaemonSets request 944m."""
+    """A pod that leaves 500m does not fit on an A3 Mega node, because the node's DaemonSets request 944m."""
     pool = environment("gke-training").pools[0]
     pods = {"name": "exact", "pool": "train", "gpus": 8, "memory": "1Gi"}
     stack: Any = load_stack("gke-training").platform
@@ -134,7 +134,7 @@ def test_a_queue_starts_only_the_free_cpu_and_memory_of_its_nodes() -> None:
 
 @pytest.mark.parametrize(("name", "most"), [("g6.4xlarge", 110), ("g5.12xlarge", 250), ("g4dn.xlarge", 29)])
 def test_a_node_has_room_for_no_more_pods_than_eks_lets_its_kubelet_run(name: str, most: int) -> None:
-    """EKS caps `maxPods` on managed nodes at 110, or at 250 from 30 vCPUs up, whatever the interfaces allow."""
+    """EKS caps `maxPods` of managed nodes at 110 (250 with 30 or more vCPUs), whatever the interfaces allow."""
     machine = CATALOG.machine_types[name]
     assert free_of_machine(machine).pods == most - sum(one.pods for one in most_of(machine))
 

@@ -1,4 +1,4 @@
-"""Pods with several GPUs on nodes whose kubelet aligns them to NUMA nodes, compared with a kubelet model."""
+"""Pods with several GPUs on nodes whose kubelet aligns pods to NUMA nodes, compared with a kubelet model."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def after_one(room: NodeCapacity, free: tuple[int, ...], units: int) -> Iterator
 
 
 def fit_one_by_one(room: NodeCapacity, wanted: Sequence[int]) -> bool:
-    """Return whether the kubelets of equal nodes can admit all pods, with some choice of GPUs for each pod."""
+    """Return whether the kubelets of identical nodes can admit all pods, for some choice of GPUs for each pod."""
     assert room.numa is not None
     states = {(room.numa.gpus,) * room.count}
     for units in wanted:

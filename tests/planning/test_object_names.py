@@ -1,4 +1,6 @@
-"""Two objects with the same kind, namespace and name are refused, at the place of the name in the stack file."""
+"""Two objects with the same kind, namespace and name are refused. The error is reported where the stack file has
+the name.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The operator's Helm values on each platform, and the expected labels and software of nodes where it does not
-run.
+"""The operator's Helm values on each platform, and the labels and software that are expected of nodes on which the
+operator does not run.
 """
 
 from __future__ import annotations

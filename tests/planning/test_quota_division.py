@@ -364,7 +364,7 @@ def test_quota_that_is_kept_for_team_stacks_is_not_lent_by_the_cohort(make_plan:
 
 
 def beside_a_reserve(make_plan: PlanMaker, queue: dict[str, Any]) -> EnvironmentPlan:
-    """Return a plan with two teams that have quota on one pool, and another pool reserved for team stacks."""
+    """Return a plan with two teams that have quota on one pool. Another pool is reserved for team stacks."""
     teams = [team("a", quota={"gpus": {"train": 8}}, queue=queue), team("b", quota={"gpus": {"train": 3}})]
     return make_plan(train("kept", 1), train(), queueing={"reserve": {"gpus": {"kept": 8}}}, teams=teams)
 

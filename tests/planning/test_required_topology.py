@@ -70,7 +70,7 @@ def test_required_nodes_share_a_level_of_several_nodes(
 
 @pytest.mark.parametrize("where", [L4, G6, {}], ids=["gke", "eks", "sandbox"])
 def test_required_is_refused_where_no_level_holds_several_nodes(where: dict[str, Any]) -> None:
-    """Kueue would start such pods only on one node, which has room for just one of them."""
+    """Kueue would start these pods only on one node, but a node has room for only one of them."""
     found = problem(where, {})
     assert "2 pods" in found.found
     assert "topology: preferred" in found.fix

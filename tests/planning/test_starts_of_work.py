@@ -37,7 +37,7 @@ def service(replicas: int, gpus: int = 8, pool: str = "train", **rest: Any) -> d
 
 
 def outcome(plan: EnvironmentPlan) -> dict[str, tuple[str, str]]:
-    """For each entry, return what the plan states about its start, and why. Each key names the team and the place."""
+    """Return what the plan states about the start of each entry, and why. Each key names a team and a place."""
     return {
         f"{one.subject} {match[1]}": (one.chosen, one.why)
         for one in plan.decisions
@@ -172,8 +172,8 @@ GPU = "nvidia.com/gpu"
 
 @st.composite
 def teams_on_one_pool(draw: st.DrawFn) -> dict[str, Any]:
-    """Draw a platform with 16 GPUs and three teams. Each team has a service within its quota, the first team also
-    has a job, and some quota is reserved.
+    """Draw a platform with 16 GPUs and three teams. Each team has a service within its quota. The first team also
+    has a job. Some quota is reserved.
     """
     left, teams = 16, list[dict[str, Any]]()
     for name in ("a", "b", "c"):

@@ -62,7 +62,9 @@ def test_a_pod_without_cpu_and_memory_gets_its_gpus_part_of_the_node() -> None:
 def test_a_training_job_is_accepted_if_and_only_if_all_its_pods_fit_at_once(
     gpus: int, replicas: int, nodes: int, machine: str
 ) -> None:
-    """By default, pods request a share of the node that matches their GPUs. So only the number of GPUs decides."""
+    """By default, pods request the same share of the node's CPU and memory as of its GPUs. So only the number of
+    GPUs decides.
+    """
     fits = replicas <= 8 // gpus * nodes and replicas * gpus <= 8 * nodes
     one = pool(machine_type=machine, count={"min": 1, "desired": 1, "max": nodes}, zones=ZONE)
     entries = {"quota": {"gpus": 24}, "training_jobs": [{**JOB, "gpus": gpus, "replicas": replicas}]}

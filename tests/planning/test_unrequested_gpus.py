@@ -1,5 +1,5 @@
-"""Whether containers receive GPUs that they did not request, for every operator release and every owner of the
-nodes.
+"""Whether containers receive GPUs that they did not request, for every operator release and for every owner of the
+node software.
 """
 
 from __future__ import annotations

@@ -239,7 +239,7 @@ def problems(stack: dict[str, Any]) -> dict[str, str]:
 
 
 def test_pods_that_fit_only_the_sum_of_all_nodes_are_refused() -> None:
-    """Three pods with 5 GPUs each need 15 of the 16 GPUs, but each of the two nodes fits only one pod."""
+    """Three pods with 5 GPUs each need 15 of the 16 GPUs, but each of the two nodes has room for only one pod."""
     job = {"name": "pretrain", "pool": "train", "image": IMAGE, "command": ["torchrun"], "gpus": 5, "replicas": 3}
     stack = environment(pool(count={"desired": 2}), teams=[team(quota={"gpus": 16}, training_jobs=[job])])
     assert problems(stack) == {

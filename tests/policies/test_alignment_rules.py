@@ -193,8 +193,8 @@ CONTAINERS = st.tuples(st.integers(0, 8), CPUS, st.sampled_from([None, None, Non
 
 
 def of_kubelet(pod: Record, machine: str, policy: str, scope: str) -> bool:
-    """Return whether the kubelet of an empty node rejects a pod because of NUMA alignment, as in the kubelet's
-    source.
+    """Return whether the kubelet of an empty node rejects a pod because of NUMA alignment, according to the
+    kubelet's source.
 
     A pod that requests more than the node has does not count as rejected.
     """

@@ -1,4 +1,6 @@
-"""No content of a record crashes a rule, and no rule reports a violation for a value that it could not read."""
+"""A rule never crashes, whatever a record contains, and never reports a violation for a value that it could not
+read.
+"""
 
 from __future__ import annotations
 

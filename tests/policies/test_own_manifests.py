@@ -57,7 +57,9 @@ POOLS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "sandbox": ({"provider": "sandbox"}, {"count": FIXED}),
     "sandbox-autoscaled": ({"provider": "sandbox"}, {"count": {"min": 0, **RANGE}}),
 }
-"""For each kind of pool, a cluster and the fields in which the pool differs from a pool with one p4de node."""
+"""For each kind of pool, a cluster and the fields in which the pool differs from a pool with one p4de.24xlarge
+node.
+"""
 FIXED_POOLS = ("managed", "gke", "sandbox")
 QUEUES: dict[str, dict[str, Any]] = {
     "without queues": {},

@@ -65,8 +65,8 @@ class Pack:
         self._stub.Configure(request)
 
     def remedied(self, record: Record, *names: str, **settings: Any) -> tuple[Record | None, str]:
-        """Return the remediated inputs, or None if nothing changed, and the reason if a remediation could not be
-        applied.
+        """Return the remediated inputs, or None if nothing changed. Also return the reason if a remediation could
+        not be applied.
         """
         configured: Any = proto.ConfigureAnalyzerRequest()
         for name in names:

@@ -1,6 +1,6 @@
-"""On the rules' reference page, each rule has a wrong example that violates it, and a right one that does not.
+"""On the rules' reference page, each rule has a wrong example that violates it, and a right example that does not.
 
-If a value of an example is unknown before the deployment, the rule reports neither a pass nor a violation.
+If a value in an example is unknown before the deployment, the rule reports neither a pass nor a violation.
 """
 
 from __future__ import annotations

@@ -84,8 +84,8 @@ def wrong_examples() -> tuple[Record, ...]:
 
 
 def findings(stack: Platform, plan: Plan) -> Findings:
-    """Return the violations of the stack, and the wrong examples that violate their rule if they are added to the
-    stack.
+    """Return the violations of the stack, and the wrong examples that violate their rule when they are added to
+    the stack.
     """
     registered = [one.to_json() for one in record_platform(stack).resources]
     own, all_ = (

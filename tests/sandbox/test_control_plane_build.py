@@ -26,7 +26,7 @@ PROGRAMS = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler
 ROOT = build.GO_MODULE.parent
 
 # A stand-in for go.
-# It names each program as go does: after the last element of the package path, without the version `v3`.
+# It names each binary in the same way as go: after the last element of the package path, without the version `v3`.
 SCRIPT = """#!{python} -S
 import os, sys, time
 with open({calls!r}, "a") as calls:

@@ -1,4 +1,4 @@
-"""Processes that outlive the process that started them. Later processes find them again."""
+"""Processes that outlive the process that started them, and that later processes find again."""
 
 from __future__ import annotations
 

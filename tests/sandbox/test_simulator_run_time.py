@@ -1,4 +1,6 @@
-"""How long simulated pods run and how they end, first without a cluster, then as Jobs with the real controller."""
+"""How long simulated pods run and how they end: first without a cluster, then as Jobs with the real Job
+controller.
+"""
 
 from __future__ import annotations
 

@@ -166,10 +166,12 @@ _EKS_NETWORK = {
 }
 _EKS_CREATE = {"admins": ["arn:aws:iam::123456789012:role/admin"], "api_access": ["203.0.113.0/24"]}
 
-# For each field and the fields below it, the values that the stack needs for the field to have an effect, by
-# place. The values of the longest path are applied last. No value removes a field.
-#
-# NVLink connects the nodes of rack pools. The other providers refuse such pools without the matching capacity.
+# For each field, the values that the stack needs so that this field and the fields below it have an effect, by
+# place.
+# The values of the longest path are applied last.
+# No value removes a field.
+# NVLink connects the nodes of rack pools.
+# The other providers refuse such pools without the matching capacity.
 _RACK = by({}, existing={"pools[0].machine_type": "p6e-gb200.36xlarge", "operator.driver.version": "580.173.02"})
 
 # The values, by place, that a stack needs so that a field and the fields below it have an effect.
@@ -542,9 +544,9 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
 }
 
 # Other values of a field.
-# Each value must result in a plan that differs from the plan of the original stack.
-# The first entry of `teams` also serves as the `team` of a team stack.
-# The `sharing` of a pool also serves as a named sharing of the environment.
+# With each value, the plan must differ from the plan of the original stack.
+# The first entry of `teams` is also the `team` of a team stack.
+# The `sharing` of a pool is also a named sharing of the environment.
 ALTERNATIVES: Mapping[str, Any] = {
     "cluster(sandbox).name": ["other"],
     "cluster(existing).name": ["other"],

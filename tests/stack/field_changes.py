@@ -1,4 +1,4 @@
-"""Functions that return the stack in which a change of a field has an effect, and the new values for the field."""
+"""Functions that return a stack in which a change to a field has an effect, and the new values for the field."""
 
 from __future__ import annotations
 

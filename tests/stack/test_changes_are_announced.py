@@ -1,5 +1,6 @@
-"""The preview reports how a changed field affects running resources. This module lists the fields without such a
-report.
+"""`preview` reports how a changed field affects running resources.
+
+This module lists the fields whose change is not reported.
 """
 
 from __future__ import annotations
@@ -95,8 +96,8 @@ def _has_row(before: EnvironmentPlan, after: EnvironmentPlan) -> bool:
 
 
 def _changes(field: Field) -> Iterator[tuple[EnvironmentPlan, EnvironmentPlan]]:
-    """For every provider that has the field, yield the plans before and after a change of the field, and the
-    reverse change.
+    """For every provider that has the field, yield the plans before and after a change to the field, and then the
+    same two plans in reverse order.
     """
     for provider in _PROVIDERS:
         stack = stack_for(field.path, provider)

@@ -158,7 +158,9 @@ def _is_well_formed(platform: Platform) -> bool:
 
 
 def _is_about(problem: Problem, place: Place) -> bool:
-    """Return whether a problem names the field, a field below it, or the part of the pool that contains it."""
+    """Return whether a problem is about the field, about a field below it, or about the object that contains the
+    field.
+    """
     path, told = place_text(place), problem.path
     if told == path or told.startswith((f"{path}.", f"{path}[")):
         return True

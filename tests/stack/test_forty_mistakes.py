@@ -41,7 +41,9 @@ def _is_at(node: yaml.Node, problem: Problem) -> bool:
 
 
 def _is_below(at: yaml.Node, value: yaml.Node, problem: Problem) -> bool:
-    """Return whether the problem is about the first key of a list item that begins at the same place."""
+    """Return whether the problem is about the first key of a list item, which begins at the same place as the
+    item.
+    """
     is_item = at is value and isinstance(value, yaml.MappingNode)
     return is_item and not problem["path"].endswith("]") and problem["found"] != "nothing"
 

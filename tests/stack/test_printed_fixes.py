@@ -1,4 +1,4 @@
-"""If a program applies a printed fix, the stack is valid or has another problem, and no fix restores an earlier
+"""If a program applies a printed fix, the stack is valid or has a different problem. No fix restores an earlier
 stack.
 """
 
@@ -80,7 +80,7 @@ def _chains(
     """Yield every step of every chain of fixes. Fails if all fixes of a problem lead to an earlier document."""
     if len(before) >= DEPTH:
         return
-    first = problems if not before else problems[:1]  # one by one, as their order does not matter
+    first = problems if not before else problems[:1]  # one by one, because their order does not matter
     for problem in first:
         fixes = list(fixed_by(document, problem))
         # One alternative of a fix with "or" may undo the last fix.

@@ -1,4 +1,4 @@
-"""For every field of the workloads that teams declare, a stack that uses the field, and other values for the
+"""For every field of the workloads that teams declare: a stack that uses the field, and other values for the
 field.
 """
 

@@ -14,7 +14,7 @@ from tests.support.terminating import deletable_resources, finalized_at_once
 _DERIVED: Final = {"events", "leases", "endpoints", "endpointslices", "componentstatuses", "apiservices"}
 _OF_KUBERNETES: Final = ("kube-system", "kube-public", "kube-node-lease")
 # Labels of the ApplySet parents and members of deployed stacks.
-# Objects with these labels are deleted even in the namespaces of Kubernetes.
+# Objects with these labels are deleted even in Kubernetes' own namespaces.
 _OF_STACKS: Final = ("applyset.kubernetes.io/id", "applyset.kubernetes.io/part-of")
 # Objects that can refuse requests are deleted first; objects that contain or define others are deleted last.
 _FIRST: Final = (
@@ -98,7 +98,7 @@ class Contents:
             yield _Object(collection, f"{place}/{name}", metadata["uid"])
 
     def _get(self, path: str) -> Any:
-        """Return an answer, after waiting for kinds whose storage the API server is still initializing."""
+        """Return the response for a path. Waits while the API server is initializing the kind's storage."""
         deadline = time.monotonic() + _LIMIT_SECONDS
         while True:
             try:

@@ -17,7 +17,7 @@ _SETTINGS: Object = {"pool": "train", "image": _IMAGE, "run_as_user": 1000, "env
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine type, its GPUs per node, the name of the published test pod for its fabric, and settings of its
+    """A machine type, its number of GPUs, the name of the published test pod for its fabric, and settings of its
     pool.
     """
 

@@ -1,4 +1,5 @@
-"""A Google Cloud project that answers read requests, as a small HTTP server that imitates the REST APIs.
+"""A Google Cloud project, simulated by a small HTTP server that answers read requests in the format of the REST
+APIs.
 
 The answers follow the REST APIs compute v1, container v1, serviceusage v1 and cloudquotas v1. They are written by
 hand, not recorded. Only the cluster is checked, against the protos of google-cloud-container.

@@ -36,8 +36,8 @@ def run_with(
 
 
 def build(source: Path, kind: str, folder: Path) -> Path:
-    """Build a wheel of `source` into `folder`, either a regular one (`wheel`) or an `editable` one, and return its
-    file.
+    """Build a wheel of `source` into `folder` and return its file. `kind` is `wheel` for a regular wheel, or
+    `editable`.
     """
     code = f"from setuptools import build_meta; print(build_meta.build_{kind}({str(folder)!r}))"
     result = subprocess.run([sys.executable, "-c", code], cwd=source, text=True, capture_output=True, check=False)

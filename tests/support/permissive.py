@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions that admit any content, so that policies get the objects exactly as members write
+"""CustomResourceDefinitions that admit any content, so that policies receive objects exactly as members write
 them.
 """
 

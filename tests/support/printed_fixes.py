@@ -28,7 +28,7 @@ _USED = re.compile(r"^use ([a-z0-9]+[-.][a-z0-9.-]+)$")
 
 
 def fixed_by(document: Mapping[str, Any], problem: Problem) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each change that a problem's fix names and a program can make, as a description and the changed
+    """Yield each change that a problem's fix names and that a program can make: a description and the changed
     document.
     """
     for what, path, value in _changes(document, problem):
@@ -130,8 +130,8 @@ def _value(document: Any, path: Sequence[str | int]) -> Any:
 
 
 def _place(document: Mapping[str, Any], path: tuple[str | int, ...], name: str) -> tuple[str | int, ...]:
-    """Return the path of the field that a fix names: the given path, or a field of the nearest object that may
-    have it.
+    """Return the path of the field that a fix names. It is the given path, or a field of the nearest object that
+    may have such a field.
     """
     if "." in name:
         return steps(document, name) or path

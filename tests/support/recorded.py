@@ -33,7 +33,7 @@ class Recorded:
         return bool(self._of(kind))
 
     def one(self, kind: str, name: str) -> ResourceRecord:
-        """Return the resource of a kind with this name, which is its Pulumi name or the name in its metadata."""
+        """Return the resource of a kind whose Pulumi name, or whose name in the metadata, is `name`."""
         found = [r for r in self._of(kind) if name in (r.name, r.inputs.get("metadata", {}).get("name", r.name))]
         assert len(found) == 1, [r.urn for r in self._of(kind)]
         return found[0]

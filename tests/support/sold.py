@@ -11,8 +11,8 @@ RESERVED = {"type": "reservation", "reservation": "gpus", "zone": "us-central1-a
 
 
 def sold(pool: Mapping[str, Any], *, reserved: bool = False) -> dict[str, Any]:
-    """Return the pool. If its machine type is not sold on demand and it sets no capacity, it becomes a spot pool,
-    or a reserved pool if `reserved` is true.
+    """Return a pool. If it sets no capacity and its machine type is not sold on demand, it becomes a spot pool, or
+    a reserved pool if `reserved` is true.
     """
     sale = load_catalog().sale(str(pool.get("machine_type")))
     capacity = RESERVED if reserved else {"type": "spot"}

@@ -33,7 +33,9 @@ _Collections = list[tuple[str, str]]
 
 
 def deletable_resources(get: Callable[[str], Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the API root, such as `/apis/apps/v1`, and each of its resources that can be listed and deleted."""
+    """For each resource that can be listed and deleted, yield the root of its API, such as `/apis/apps/v1`, and
+    the resource.
+    """
     groups = get("/apis")["groups"]
     for root in ("/api/v1", *(f"/apis/{group['preferredVersion']['groupVersion']}" for group in groups)):
         for resource in get(root)["resources"]:

@@ -111,7 +111,7 @@ FAILED = {
 
 
 def marked(api, token, *reports):
-    """Mark the node with each report in turn, and return the label, the condition and the Events of each."""
+    """Mark the node with each report in turn. Return the label, the condition and the Events after each report."""
     marks, found = NodeMarks(HERE, ApiServer(api.url, token, ""), Holding(0)), []
     for report in reports:
         api.requests.clear()
@@ -407,7 +407,7 @@ def test_a_held_node_without_a_lease_takes_one_above_the_maximum(api, token):
 
 def test_nodes_that_fail_at_once_do_not_exceed_a_lower_maximum(api, token):
     class Listed(dict):
-        """Leases whose list lacks the last entry, because it was created only after the list was read."""
+        """Leases whose list lacks the last entry, because that Lease was created after the list was read."""
 
         def items(self):
             return dict(list(super().items())[:-1]).items()

@@ -55,7 +55,7 @@ def test_a_hanging_call_is_named_killed_and_other_values_are_read(simulated_read
     snapshot, seconds = None, 0.0
     for seconds in DEADLINES_SECONDS:
         snapshot = reader.read(4 * seconds)
-        # The next deadline is longer if this one passed before the other calls were answered.
+        # The next deadline is longer if this deadline passed before the other calls were answered.
         if snapshot.gpus and snapshot.gpus[-1].name.ok and len(snapshot.unanswered) == 1:
             break
     assert snapshot is not None

@@ -179,7 +179,7 @@ def test_a_hanging_driver_is_unknown_and_is_named(agent, expectations, tmp_path)
     for seconds in DEADLINES_SECONDS:
         arguments = ("check", "--expect", expectations, "--deadline", f"{4 * seconds:g}")
         done = run_simulated(agent, tmp_path, *arguments, faults=faults)
-        # The next deadline is longer if this one passed before the other calls were made.
+        # The next deadline is longer if this deadline passed before the other calls were made.
         if "pass gpu-count: 8" in done.stdout and "pass temperature" in done.stdout:
             break
     assert done is not None

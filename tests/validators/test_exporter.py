@@ -37,7 +37,7 @@ class Once:
 
 
 def samples(reader, thresholds=None):
-    """Return the values of a reading by metric, by GPU and by the label that is specific to the metric."""
+    """Return the values of a reading, by metric, then by GPU and by the label that only this metric has."""
     latest = Latest(reader, clock=lambda: 1000.0)
     latest.read(1)
     registry = CollectorRegistry()

@@ -91,7 +91,7 @@ FOUND_BY = {
     "no-permission": Found("nvml", "critical", "NVIDIA_VISIBLE_DEVICES", verdict="unknown"),
     "function-missing": Found("ecc", "critical", "newer driver", {"call": "nvmlDeviceGetEccMode"}, "unknown"),
 }
-# Faults that are found by comparing GPUs, so they cannot be found on a node with a single GPU.
+# Faults that are found only by comparing GPUs, and therefore not on a node with a single GPU.
 ALONE = {
     "duplicate-uuid",
     "duplicate-serial",

@@ -176,7 +176,7 @@ def test_a_fault_between_two_passes_is_not_ended_by_a_reset_that_may_be_older():
 
 
 def of_gpu_3(logged_seconds_ago, **readings):
-    """Return a Snapshot with Xid 119 of GPU 3 in the log, and with changed readings of that GPU."""
+    """Return a Snapshot in which the log contains Xid 119 of GPU 3, and some readings of GPU 3 are changed."""
     quiet = simulated("p5.48xlarge")
     domain, bus, slot = quiet.gpus[3].pci.value or (0, 0, 0)
     line = (119, domain, bus, slot, logged_seconds_ago, ", pid=7, Timeout")

@@ -17,7 +17,9 @@ from validators.agent.reading import End, NvmlReader
 from validators.agent.snapshot import Reading
 
 MACHINE = "p4de.24xlarge"
-LAYOUT = ({"1g.10gb": 7},)  # layout of GPU 0; the other GPUs are whole, so that every function is called
+LAYOUT = (
+    {"1g.10gb": 7},
+)  # layout of GPU 0; the other GPUs have no MIG instances, so that every function is called
 HELD = {"driver_version": DRIVER, "mig_layouts": [*LAYOUT, *[{}] * 7], "mig_source": "stack"}
 OPENING = {"nvmlInitWithFlags"}
 

@@ -1,4 +1,4 @@
-"""Which lines of the kernel's log are read as Xid errors, which errors fail a node, and the remedies."""
+"""Which lines of the kernel's log count as Xid errors, which errors fail a node, and the remedies."""
 
 from __future__ import annotations
 

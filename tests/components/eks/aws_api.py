@@ -39,7 +39,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Spelt:
-    """An input whose parameter in the API has a different name."""
+    """An input that has a different name than the API's parameter."""
 
     api: str
     convert: Callable[[Any], Any] = lambda value: value
@@ -54,7 +54,9 @@ class ProvidersOwn:
 
 Shape = Any  # A shape of botocore.model. Its kind decides whether it has members, a member, or a key and a value.
 Table = Mapping[tuple[str, str], Spelt | ProvidersOwn]
-"""Maps an API shape and one of its inputs to the form in which the provider passes this input to the API."""
+"""Maps an API shape and one of its inputs to an object that describes how the provider passes this input to the
+API.
+"""
 
 
 @cache

@@ -80,9 +80,7 @@ def _security_group(name: str, inputs: Inputs) -> list[Call]:
 
 
 def _rule(operation: str) -> Callable[[str, Inputs], list[Call]]:
-    """Return a function that makes the requests for a security group rule whose source or destination is another
-    group.
-    """
+    """Return a function that makes the requests for a rule between two security groups."""
 
     def make(_: str, inputs: Inputs) -> list[Call]:
         permission = {

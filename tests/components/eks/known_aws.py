@@ -10,7 +10,9 @@ from pulumi.runtime.mocks import MockCallArgs, MockResourceArgs, Mocks
 from tests.components.known_cloud import deploy_on
 
 Answer = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
-"""The result of a provider function for its arguments, or None if the object does not exist in AWS."""
+"""A function that returns a provider function's result for its arguments, or None if the object does not exist in
+AWS.
+"""
 
 CLUSTER_OUTPUTS: Mapping[str, Any] = {
     "endpoint": "https://ABC.gr7.us-east-2.eks.amazonaws.com",

@@ -25,7 +25,7 @@ CLUSTERS = {
 
 
 def of_aws(recorded: Recorded) -> list[ResourceRecord]:
-    """Return the AWS resources that the program creates, without those that it only reads."""
+    """Return the AWS resources that the program creates, but not those that it only looks up."""
     return [r for r in recorded.resources if r.type.startswith("aws:") and not r.external]
 
 

@@ -100,7 +100,7 @@ def test_a_single_block_moved_into_a_list_keeps_its_resources(
 ) -> None:
     one, listed = recorded(single()), recorded(several(*blocks))
     template = listed.one("LaunchTemplate", EARLIEST)
-    # A new template version would make EKS roll the nodes of the group, so the template must not change.
+    # With a new template version, EKS would replace the nodes of the group, so the template must not change.
     assert template.to_json()["inputs"] == one.one("LaunchTemplate", "train").to_json()["inputs"]
     group = listed.one("NodeGroup", EARLIEST)
     before, after = (found.to_json()["inputs"] for found in (one.one("NodeGroup", "train"), group))

@@ -74,7 +74,7 @@ LOOKED_UP = {key: value for key, value in EXISTING.items() if key != "subnets"}
 
 @pytest.fixture(scope="module", params=["made", "found"])
 def up(request: pytest.FixtureRequest) -> Iterator[Deployed]:
-    """Deploy a stack with a pool of every form, on a cluster that the stack creates or on an existing one."""
+    """Deploy a stack with a pool of every form, on a new cluster or on an existing cluster."""
     with moto_cloud() as cloud:
         if request.param == "found":
             make_cluster(cloud, "ml", ("us-east-2a", "us-east-2b"))

@@ -91,7 +91,7 @@ def test_nodes_without_a_free_interface_are_refused_with_a_layout_as_fix() -> No
 
 
 def test_secondary_interfaces_have_prefixes_for_all_pods_of_a_node() -> None:
-    """EKS caps maxPods at 110, or at 250 from 30 vCPUs up (EKS user guide, "How maxPods is determined")."""
+    """EKS caps maxPods at 110, or at 250 for 30 or more vCPUs (EKS user guide, "How maxPods is determined")."""
     known = [one for one in load_catalog().machine_types.values() if one.vendor == "aws" and one.default_enis]
     assert len(known) > 50
     for machine in known:

@@ -35,8 +35,8 @@ class ProvidersOwn:
 
 @dataclass(frozen=True)
 class Spelt:
-    """An input whose field in the API has a different name. `api` is the dotted path from the message of the
-    input.
+    """An input that has a different name than the API's field. `api` is the dotted path of the field within the
+    message.
     """
 
     api: str
@@ -44,7 +44,8 @@ class Spelt:
 
 
 Table = Mapping[tuple[str, str], ProvidersOwn | Spelt]
-"""Maps an API message and one of its inputs to the form in which the provider passes this input to the API.
+"""Maps an API message and one of its inputs to an object that describes how the provider passes this input to the
+API.
 
 An example of a key is `("NodeConfig", "guestAccelerators")`.
 """

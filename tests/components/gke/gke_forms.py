@@ -152,7 +152,9 @@ def _record(platform: str) -> Recorded:
 
 
 def recorded_of(form: str) -> Recorded:
-    """Record an environment with a pool of this form and of all other forms that can be in the same cluster."""
+    """Record an environment with a pool of this form and a pool of every other form that can be in the same
+    cluster.
+    """
     forms = {name: said for name, said in FORMS.items() if _cluster_of(name) == _cluster_of(form)}
     return record_gke(*[gke_pool(name, **said) for name, said in forms.items()])
 

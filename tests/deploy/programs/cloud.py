@@ -1,4 +1,6 @@
-"""A custom resource of a cloud, a ConfigMap that uses its outputs, and a function call of the cloud's provider."""
+"""Registers a cloud's custom resource and a ConfigMap that uses its outputs, and calls a function of the cloud's
+provider.
+"""
 
 import pulumi
 from pulumi.runtime import invoke_output

@@ -1,4 +1,4 @@
-"""Pods on a cluster whose device claims do not exist, as `gpu-platform place --live` evaluates them."""
+"""How `gpu-platform place --live` evaluates pods whose device claims do not exist."""
 
 from __future__ import annotations
 

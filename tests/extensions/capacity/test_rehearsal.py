@@ -253,7 +253,8 @@ def test_the_numa_nodes_of_a_planned_pool_are_those_of_its_machine() -> None:
 def test_units_are_given_as_the_simulated_kubelet_gives_them(
     whole: tuple[int, ...], single: bool, steps: list[int]
 ) -> None:
-    """The rehearsal assigns GPUs to NUMA nodes as the simulated kubelet does. The two programs share no code.
+    """The rehearsal assigns GPUs to NUMA nodes in the same way as the simulated kubelet. The two programs share no
+    code.
 
     A positive step starts a pod with this number of GPUs, and a negative step ends a pod.
     """

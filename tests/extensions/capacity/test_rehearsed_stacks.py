@@ -1,4 +1,4 @@
-"""The pods that a job of a trace has on planned stacks, and rehearsals compared with figures computed by hand."""
+"""The pods that a trace's job has on planned stacks, and rehearsals compared with figures computed by hand."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_waits_use_and_cost_of_a_rehearsal_are_those_computed_by_hand() -> None:
     assert vision.waited_for == {"quota": 1}
     # Two nodes for two hours cost 40 USD. A GPU hour costs 1.25 USD.
     assert (found.usd, vision.usd, search.usd) == (40, 20, 2.5)
-    # While the job waits, eight other GPUs are idle in the first half hour, and four of them in the second.
+    # While the job waits, eight other GPUs are idle in the first half hour, and four GPUs are idle in the second.
     assert found.idle_while_waiting == (8 * 0.5 + 4 * 0.5) / 32
     # For half an hour, the job of team search uses half of a node, and the other four GPUs of the node are free.
     assert found.fragmented == 2 / 32

@@ -268,7 +268,7 @@ def test_no_mix_of_machines_is_cheaper_for_one_workload_by_trying_them_all(
         each = each if memory * 1024 <= gpu.memory_mib else 0
         room = allocatable(machine)
         # The DaemonSets of EKS, of its volume drivers and of the program request 380m CPU and 488 MiB in total.
-        # EFA requests 100m CPU and 50 MiB more.
+        # With EFA, they request 100m CPU and 50 MiB more.
         efa = (100, 50) if machine.rdma_interfaces else (0, 0)
         by_cpu = (room.cpu_millicores - 380 - efa[0]) // (cpu * 1000)
         by_memory = (room.memory_mib - 488 - efa[1]) // 1024

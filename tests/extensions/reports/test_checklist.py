@@ -1,4 +1,4 @@
-"""Each point of the production checklist is answered from the plan and the resources of a stack."""
+"""The production checklist derives the answer to each point from a stack's plan and resources."""
 
 from __future__ import annotations
 

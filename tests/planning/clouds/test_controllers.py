@@ -163,7 +163,7 @@ def kueue(**resources: Any) -> dict[str, Any]:
 
 
 def test_a_chart_that_requests_more_than_its_limit_is_refused() -> None:
-    """The API server would refuse such pods, and the installation would fail."""
+    """The API server would refuse the chart's pods, and the installation would fail."""
     found = problem(created(), queueing={}, charts=kueue(requests={"cpu": "3"}))
     assert "charts.kueue.values.controllerManager.manager.resources.requests.cpu: found 3" in found
     assert "allowed: 2 or less" in found

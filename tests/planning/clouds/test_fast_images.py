@@ -71,7 +71,7 @@ def test_karpenter_gets_the_snapshot_and_the_feature_gate() -> None:
     assert "FastImagePull: true" in fast["userData"]
 
 
-# A pool without GPUs, because GPU pools refuse such old releases for another reason.
+# A pool without GPUs, because this old release is refused on GPU pools for another reason.
 CPU: dict[str, Any] = {"machine_type": "m7i.2xlarge", "workload": "general"}
 
 

@@ -42,8 +42,8 @@ class Happened:
     rolled: frozenset[str | None]
     """Pools whose nodes were replaced within their node group."""
     most_missing: Mapping[str | None, int]
-    """Maximum number of nodes that a pool lacked during the step, compared with the smaller of its sizes
-    before and after the step.
+    """Maximum number of nodes that a pool lacked at any time during the step, compared with its size before or
+    after the step, whichever is smaller.
     """
     events: tuple[Mapping[str, Any], ...]
 
@@ -84,7 +84,7 @@ class PlayedCloud:
         Services(self._store).delete(type_, own_id)
 
     def run_scheduled(self, what: str) -> None:
-        """Run the scheduled action whose name begins with `gpu-platform-<what>-` now."""
+        """Immediately run the scheduled action whose name begins with `gpu-platform-<what>-`."""
         with self._store.changing() as account:
             (action,) = (one for one, _ in account.of(SCHEDULE) if one.startswith(f"gpu-platform-{what}-"))
             run_scheduled(account, action)

@@ -41,7 +41,9 @@ def describe_cluster(account: Account, name: str) -> dict[str, Any] | None:
 
 
 def _cluster(account: Account, name: str) -> dict[str, Any]:
-    """Return a cluster as the provider's data source does, with lists where the resource has single blocks."""
+    """Return a cluster in the format of the provider's data source, which has lists where the resource has single
+    blocks.
+    """
     found = account.get(CLUSTER, name)
     if found is None:
         raise Refused(f"ResourceNotFoundException: No cluster found for name: {name}")

@@ -8,8 +8,8 @@ import torch.distributed as dist
 
 from gpu_platform_training.parallel import ProcessRank
 
-# With several threads, operations on matrices this small take minutes on a busy machine, because threads wait for
-# each other.
+# With several threads, operations on such small matrices take minutes on a busy machine, because the threads wait
+# for each other.
 torch.set_num_threads(1)
 
 

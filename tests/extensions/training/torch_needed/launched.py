@@ -58,7 +58,9 @@ class Pod:
         )
 
     def terminate_in_the_middle_of_a_step(self) -> None:
-        """Send SIGTERM while all processes pause in a step, as the kubelet does when a pod is deleted."""
+        """Send SIGTERM while all processes are paused in a step. The kubelet also sends SIGTERM when a pod is
+        deleted.
+        """
         self.wait_for_the_pause()
         self._process.send_signal(signal.SIGTERM)
         self.go_on()

@@ -1,4 +1,4 @@
-"""Whether the zones of a new VPC have enough addresses for the maximum number of nodes in their pools."""
+"""Whether the zones of a new VPC have enough addresses for the maximum number of nodes of the pools in them."""
 
 from __future__ import annotations
 

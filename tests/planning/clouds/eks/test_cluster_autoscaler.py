@@ -1,4 +1,6 @@
-"""The managed node groups that the Cluster Autoscaler scales, and tags that describe nodes of empty groups."""
+"""The managed node groups that the Cluster Autoscaler scales, and the tags that describe the future nodes of empty
+groups.
+"""
 
 from __future__ import annotations
 

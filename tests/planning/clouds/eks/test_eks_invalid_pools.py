@@ -1,5 +1,5 @@
-"""EKS pools that EC2 or EKS would reject during a deployment, or that waste paid capacity, are errors in the
-preview.
+"""If EC2 or EKS would reject an EKS pool during a deployment, or if the pool wastes paid capacity, `preview`
+reports an error.
 """
 
 from __future__ import annotations

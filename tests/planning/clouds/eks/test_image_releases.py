@@ -1,4 +1,4 @@
-"""How a pinned release of the node image is written for EKS and for Karpenter, and which releases are refused."""
+"""How the program sets a pinned node image release for EKS and for Karpenter, and which releases are refused."""
 
 from __future__ import annotations
 

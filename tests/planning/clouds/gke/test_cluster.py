@@ -243,8 +243,8 @@ def test_ranges_and_system_nodes_that_gke_cannot_have_are_refused(
 
 @pytest.mark.parametrize(("field", "value"), [("nodes_cidr", "10.0.0.0/28"), ("pods_cidr", "10.16.0.0/20")])
 def test_a_range_without_room_for_every_node_is_refused(field: str, value: str) -> None:
-    """A /28 has 12 addresses for nodes, and a /20 has 16 ranges of /24 for pods. With 16 pool nodes, 3 system
-    nodes and one more of each during an upgrade, the cluster needs 21 of each.
+    """A /28 has 12 addresses for nodes, and a /20 has 16 ranges of /24 for pods. During an upgrade, the cluster
+    has 16 + 1 pool nodes and 3 + 1 system nodes, so it needs 21 addresses and 21 ranges.
     """
     many = on("g2-standard-48", count={"desired": 16})
     assert "enough for 21" in refused(many, cluster=cluster({field: value}))[f"cluster.create.{field}"]

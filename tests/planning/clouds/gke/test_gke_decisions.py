@@ -197,7 +197,7 @@ LOCAL_SSDS = {
     "a3-highgpu-1g": 2, "a3-highgpu-2g": 4, "a3-highgpu-4g": 8, "a3-highgpu-8g": 16,
     "a3-megagpu-8g": 16, "a3-ultragpu-8g": 32, "a4-highgpu-8g": 32, "a4x-highgpu-4g": 4,
 }  # fmt: skip
-"""The number of local SSDs that belong to each machine type. Machine types that are not listed have none.
+"""The number of local SSDs that each machine type includes. Machine types that are not listed include none.
 
 Source: Compute Engine docs, About Local SSD disks.
 """

@@ -1,4 +1,6 @@
-"""Combinations that GKE refuses or that waste paid capacity, each with the place, the problem and the fix."""
+"""Combinations of settings that GKE refuses or that waste paid capacity, each with the place, the problem and the
+fix.
+"""
 
 from __future__ import annotations
 

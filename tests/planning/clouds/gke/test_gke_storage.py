@@ -341,8 +341,8 @@ def test_claims_that_the_nodes_of_their_pool_cannot_mount_are_refused(
     ],
 )
 def test_claims_below_the_smallest_instance_are_refused(declared: dict[str, Any], smallest: str | None) -> None:
-    """The cloud would create and bill the smallest instance, although the quota counts only the 100Gi of the
-    claim.
+    """The cloud would create and bill the smallest instance, although the quota counts only the 100Gi that the
+    claim requests.
     """
     home = {"directory": "/home/me", "size": "100Gi", "storage_class": "kept"}
     lab = {"name": "lab", "pool": "serve", "gpus": 1, "home": home}
