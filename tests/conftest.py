@@ -123,8 +123,8 @@ def _group(item: pytest.Item | None) -> str | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
-    """Empty or stop the sandboxes of a group after its last test. Without workers, do so before the next group
-    starts.
+    """Empty or stop the sandboxes of a group after its last test. Without pytest-xdist workers, do this before the
+    next group starts.
     """
     yield
     group, following = _group(item), _group(nextitem)

@@ -32,7 +32,9 @@ def run(code: Path, cwd: Path, *arguments: str) -> subprocess.CompletedProcess[s
 
 @pytest.fixture(scope="session")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project as `pulumi new` creates it under another name: the same files without the template section."""
+    """A project in the form that `pulumi new` creates under another name: the same files without the template
+    section.
+    """
     root = tmp_path_factory.mktemp("new") / "ml-platform"
     shutil.copytree(PROJECT_ROOT, root, ignore=LEFT_BEHIND)
     settings = yaml.safe_load((root / "Pulumi.yaml").read_text())

@@ -139,8 +139,8 @@ def test_gpus_are_consolidated(free: Sequence[int], gpus: int, expected: dict[in
 
 
 class Naive:
-    """Simulates one virtual cluster second by second. Each job is a list: arrival, time left, GPUs, nodes, waits,
-    end.
+    """Simulates one virtual cluster second by second. Each job is a list: arrival, remaining time, GPUs, nodes,
+    waiting times, end.
     """
 
     def __init__(self, rows: Sequence[Row], nodes: int) -> None:

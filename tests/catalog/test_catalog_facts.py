@@ -45,7 +45,7 @@ def test_no_entry_is_written_twice(catalog: Catalog):
 
 
 def test_every_fact_is_read_by_some_code():
-    """If no code reads a fact, nobody notices that it is wrong or missing."""
+    """If no code reads a fact, nobody notices that the fact is wrong or missing."""
     root = Path(str(resources.files("gpu_platform"))).parent
     code = "".join(
         file.read_text("utf-8")
@@ -105,8 +105,8 @@ def test_every_cloud_family_counts_against_a_known_quota(catalog: Catalog):
         for provider, spot, name in with_gpus
     }
     without = {(provider, spot, name.partition("-")[0]) for provider, spot, name in unknown - with_gpus}
-    # GCP counts Spot VMs against the preemptible quota only if a project has one. Quotas of newer series are per
-    # VM family.
+    # GCP counts Spot VMs against the preemptible quota only if the project has such a quota.
+    # Quotas of newer series are per VM family.
     assert {series for _, spot, series in without if not spot} == {"c4", "c4a", "n4"}
     assert {provider for provider, _, _ in without} == {"gcp"}
     assert families == {

@@ -23,7 +23,7 @@ def mig_of(gpu: Gpu) -> Mig:
 
 
 def layouts(mig: Mig, profiles: Sequence[MigProfile]) -> Iterator[Layout]:
-    """Yield every set of placements of the profiles that fits on one GPU."""
+    """Yield every set of placements for the profiles that fits on one GPU."""
     options = [(profile, start) for profile in profiles for start in profile.starts]
 
     def grow(

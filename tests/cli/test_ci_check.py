@@ -180,7 +180,7 @@ def test_the_action_uploads_what_its_check_wrote_and_runs_no_text_of_its_inputs(
     for step in steps().values():
         assert ("run" in step) != ("uses" in step)
         # In a composite action, every script must name its shell.
-        # An expression in a script would let the text of an input run as code.
+        # If a script contained an expression, the value of an input could run as code.
         assert "run" not in step or (step["shell"], "${{" in step["run"]) == ("bash", False)
         assert "uses" not in step or re.fullmatch(r"[\w-]+/[\w/-]+@[0-9a-f]{40}", step["uses"])
     named = set(re.findall(r"inputs\.([\w-]+)", (PROJECT_ROOT / "action.yml").read_text("utf-8")))

@@ -1,4 +1,4 @@
-"""Messages about a queue that an administrator holds during an incident."""
+"""Messages about a queue that an administrator has stopped during an incident."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`init` on a terminal asks again after a wrong answer. Without a terminal, the error names the flags."""
+"""On a terminal, `init` asks again after an invalid answer. Without a terminal, its error names the flags."""
 
 from __future__ import annotations
 

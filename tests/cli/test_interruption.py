@@ -19,7 +19,7 @@ from tests.support.eventually import eventually
 
 # Each pytest-xdist worker needs its own name, because workers run these tests in parallel.
 NAME = f"interrupted-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
-# Python itself handles a signal during its start, which takes about 20 ms.
+# While Python starts, which takes about 20 ms, it handles signals itself.
 SCRIPT = """
 from gpu_platform.base import interruption
 interruption.install()

@@ -1,4 +1,4 @@
-"""`gpu-platform review` and its CI templates, as far as a shell can run them without GitHub and GitLab."""
+"""`gpu-platform review` and its CI templates, as far as they can run in a shell without GitHub and GitLab."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gpu-platform sandbox status` for a sandbox with a component that does not work."""
+"""`gpu-platform sandbox status` for a sandbox in which a component has failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The help, a success and a failure of every command have a consistent style. Text files record the output."""
+"""For every command, the help, the output of a success and the error of a failure have a consistent style. Text
+files record them.
+"""
 
 from __future__ import annotations
 

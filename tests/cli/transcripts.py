@@ -59,8 +59,7 @@ _WORKLOADS = {
     ],
 }
 _MOST = 16  # maximum number of output lines of a successful call; later lines often change with the catalogue
-# A successful and a failing call of each command.
-# Calls that need a cluster are recorded with tests/e2e/transcripts.py.
+# A successful and a failing call of each command. tests/e2e/transcripts.py records calls that need a cluster.
 # `{tmp}` is a temporary folder, `{broken}` a stack file with a mistake, and `{assets}` is docs/assets.
 CALLS: dict[str, tuple[str, ...]] = {
     "burn-in": ("burn-in {broken}",),

@@ -16,7 +16,7 @@ from pulumi.runtime.stack import run_pulumi_func
 def deploy_on(cloud: Mocks, program: Callable[[], Any]) -> Any:
     """Run a program on a simulated cloud. Return the value of the program's output.
 
-    Raises every exception of the program, including those raised later in an apply.
+    Raises any exception of the program, including exceptions that are raised later in an apply.
     """
     result: list[Any] = []
 

@@ -71,7 +71,7 @@ def test_the_policy_pack_finds_nothing(found: Recorded) -> None:
 
 def test_pods_of_the_examples_satisfy_pod_security_restricted(found: Recorded) -> None:
     specs = [spec for one in manifests(found) for spec in pod_specs(one)]
-    assert len(specs) == len(KINDS) + 1  # a Ray cluster has two kinds of pods
+    assert len(specs) == len(KINDS) + 1  # the example with a Ray cluster has two pod templates
     assert [violations(spec) for spec in specs] == [[]] * len(specs)
 
 

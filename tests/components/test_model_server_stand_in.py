@@ -158,7 +158,7 @@ def test_a_server_whose_queue_answers_in_two_seconds_stays_ready(start: Start) -
 def test_a_saturated_server_gets_no_requests_for_a_while_and_is_not_killed(start: Start) -> None:
     running = start()
     assert running.starts()
-    running.process.send_signal(signal.SIGSTOP)  # the server does not answer for two minutes
+    running.process.send_signal(signal.SIGSTOP)  # the server is unresponsive for two minutes
     running.watch(120)
     running.process.send_signal(signal.SIGCONT)
     assert running.events == ["not ready"]

@@ -65,7 +65,7 @@ BASE: dict[str, Any] = {
         },
     ],
     # With gated nodes, pods that tolerate all taints are refused.
-    # Most tests do not examine the gate.
+    # Most tests do not test the gate.
     "validation": {"timeout": VALIDATION_TIMEOUT, "gate_nodes": "never"},
 }
 

@@ -38,7 +38,7 @@ STACK: dict[str, Any] = {
 
 
 class Team:
-    """A member of a team, and the Jobs that the member created."""
+    """A team member, and the Jobs that the member created."""
 
     def __init__(self, kubeconfig: Path, name: str) -> None:
         self.name = name

@@ -100,7 +100,7 @@ def test_each_fault_that_only_an_active_check_shows_is_found(measured: Platform)
 
     def failed() -> bool:
         seen.append(burn_in(measured, "--node", idle))
-        return seen[-1].code == 1  # the simulator has read the faults
+        return seen[-1].code == 1  # the code is 1 once the simulator has read the faults
 
     eventually(failed)
     found = results(seen[-1])

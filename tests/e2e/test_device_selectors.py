@@ -32,5 +32,5 @@ def _is_taken(client: KubernetesClient, expression: str) -> bool:
     except Refused as refusal:
         if "spec.selectors[0].cel.expression" in str(refusal):
             return False
-        raise  # this error is not a verdict on the expression
+        raise  # such an error is not a verdict on the expression
     return True

@@ -291,7 +291,8 @@ def test_removing_a_pool_and_a_team_removes_their_objects_and_no_others(
     ("node", "fault", "check", "source"),
     [
         ("train-0", '{"kind": "gpu-missing", "index": 3}', "gpu-count", "machine type p4de.24xlarge"),
-        # One fault is enough for `up`; tests/validators/test_agent_on_simulated_nodes.py tests all of them.
+        # This test of `up` tries only one fault. tests/validators/test_agent_on_simulated_nodes.py tries all
+        # faults.
         pytest.param(
             "train-0",
             '{"kind": "nvlink-degraded", "index": 0, "link": 5}',
@@ -320,7 +321,7 @@ def test_up_fails_in_time_on_a_broken_node_and_names_the_check(
 
     try:
         assert deployed.run("sandbox", "fault", node, fault, "--name", SANDBOX).code == 0
-        eventually(found)  # the agent has checked the node again since the fault
+        eventually(found)  # waits until the agent has checked the node again after the fault
         ran = deployed.up(base)
         assert ran.code == 1, ran.out
         checks = next(n for n in ran.json["validation"]["nodes"] if n["node"] == node)["checks"]

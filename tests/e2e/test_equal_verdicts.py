@@ -139,7 +139,8 @@ LIVES: list[Object] = [
     {"terminationGracePeriodSeconds": 3600},
     {"terminationGracePeriodSeconds": 3601},
 ]
-# NFS volumes are missing: at the level restricted, Pod Security refuses them before the rule `volume-source` does.
+# NFS volumes are missing, because at the level `restricted`, Pod Security refuses them before the rule
+# `volume-source` does.
 VOLUMES: list[Object] = [
     {"emptyDir": {}},
     {"csi": {"driver": "gcsfuse.csi.storage.gke.io"}},

@@ -1,7 +1,7 @@
 """KEDA and the HorizontalPodAutoscaler scale a deployed service by a metric from a real Prometheus.
 
 `make test-keda` builds KEDA and runs these tests, which are skipped otherwise. The program writes the
-ScaledObject. Only the waiting times are shortened, so that a test does not wait for the five-minute window.
+ScaledObject. The tests only shorten its waiting times, so that they do not wait for the five-minute window.
 """
 
 from __future__ import annotations

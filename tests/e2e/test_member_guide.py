@@ -90,7 +90,7 @@ def test_the_inference_service_of_the_guide_runs_as_it_is(ada: Ada) -> None:
     workload = ada.apply("inference")
     eventually(lambda: ada.status(workload).get("availableReplicas") == 1)
 
-    def ports() -> list[int]:  # a different controller writes them, so they may appear after the replicas
+    def ports() -> list[int]:  # another controller writes these objects, so they may appear after the replicas
         slices = ada.client.objects("discovery.k8s.io/v1", "EndpointSlice", namespace="vision")
         return [port["port"] for one in slices for port in one.get("ports") or ()]
 
@@ -110,7 +110,7 @@ def test_a_manifest_over_the_quota_waits_in_its_place_and_starts_when_another_en
     eventually(ada.waiting, [])
     ada.stop("training", active=True)
     eventually(ada.waiting, [("1", "training")])
-    # Ended pods stop counting against the quota a moment later.
+    # Pods stop counting against the quota a moment after they have terminated.
     eventually(lambda: "| nvidia.com/gpu | 8 | 16 (8 borrowed) |" in ada.guide("--live"))
     ada.others.end("first")
     eventually(lambda: ada.status(workload).get("succeeded") == 1)

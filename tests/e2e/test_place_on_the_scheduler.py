@@ -40,7 +40,7 @@ STACK: dict[str, Any] = {
             "machine_type": "p4de.24xlarge",
             "count": {"desired": 2},
             "workload": "training",
-            "topology": {"policy": "none"},  # otherwise the kubelet could also refuse pods
+            "topology": {"policy": "none"},  # otherwise kubelets could also refuse pods
         },
         {
             "name": "serve",

@@ -103,7 +103,7 @@ def stack() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Step:
-    """The announced changes of one deployment, its result, and the events in the cloud."""
+    """The changes that were announced for one deployment, the deployment's result, and the events in the cloud."""
 
     preview: dict[str, Any]
     up: Ran
@@ -111,7 +111,7 @@ class Step:
 
     @property
     def pools(self) -> dict[str, str]:
-        """Effect on each pool, as the preview states it."""
+        """Return the effect on each pool, as stated by the preview."""
         return {change["pool"]: change["effect"] for change in self.preview["pool_changes"]}
 
 

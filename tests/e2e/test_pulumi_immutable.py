@@ -1,4 +1,4 @@
-"""The real Pulumi CLI deploys changes to fields that the API server does not allow to change."""
+"""The real Pulumi CLI deploys changes to fields that are immutable on the API server."""
 
 from __future__ import annotations
 

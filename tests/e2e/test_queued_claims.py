@@ -29,7 +29,9 @@ def e2e_sandbox(kueue_sandbox: Status) -> Status:
 
 
 CHANNEL = "compute-domain-default-channel.nvidia.com"
-"""The device class that NVIDIA's DRA driver provides for pods in a ComputeDomain. A sandbox does not have it."""
+"""The device class that NVIDIA's DRA driver provides for pods in a ComputeDomain. Sandboxes do not have this
+class.
+"""
 
 
 @pytest.fixture

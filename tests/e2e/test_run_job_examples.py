@@ -144,7 +144,7 @@ def test_a_notebook_that_a_member_starts_is_placed(up: Platform) -> None:
 
 
 def test_the_pods_that_kuberay_makes_of_the_ray_cluster_are_placed(up: Platform) -> None:
-    """KubeRay does not run here. The test creates the pods from the templates as the operator would."""
+    """KubeRay does not run in the sandbox. The test creates the pods from the templates as KubeRay would."""
     cluster = up.client.get("ray.io/v1", "RayCluster", "tune", TEAM)
     assert cluster is not None
     (workers,) = cluster["spec"]["workerGroupSpecs"]

@@ -1,4 +1,4 @@
-"""For every sharing mode, the pods that fit run, and one more pod does not. The tests use the real API server and
+"""In every sharing mode, all pods that fit run, and one more pod does not. The tests use the real API server and
 scheduler.
 """
 
@@ -59,7 +59,7 @@ def runs(platform: Platform, name: str, namespace: str = "default") -> None:
 
 
 def fill(platform: Platform, prefix: str, resource: str, count: int, **spec: Any) -> None:
-    """Create this number of pods with one unit each, and wait until all of them run."""
+    """Create this number of pods, each with one unit of the resource, and wait until all of them run."""
     for index in range(count):
         platform.pod(f"{prefix}-{index}", resource, **spec)
     for index in range(count):

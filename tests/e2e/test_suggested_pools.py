@@ -180,8 +180,8 @@ def _ready_nodes(platform: Platform) -> dict[str, int]:
 
 
 def _decided(platform: Platform, expected: int) -> list[str]:
-    """Return why pods do not run, or `all decided` if all run. The list is empty until the scheduler and the
-    kubelets have decided about every pod.
+    """Return why pods do not run, or `all decided` if all of them run. The list is empty until the scheduler and
+    the kubelets have handled every pod.
     """
     pods = list(platform.client.objects("v1", "Pod", namespace="default"))
     reasons: list[str] = []

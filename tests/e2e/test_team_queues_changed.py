@@ -55,14 +55,14 @@ def test_a_leaving_teams_queue_is_deleted_after_its_last_workload(
     assert queue["metadata"]["deletionTimestamp"]
     pods = list(platform.client.objects("v1", "Pod", namespace="search"))
     assert [pod["status"]["phase"] for pod in pods] == ["Running"]
-    # The team returns while its last workload runs, as when a rename is undone.
+    # The team returns while its last workload is running, as it does when a rename is undone.
     bring(platform, stack(kueue_sandbox))
     queue = platform.client.get(KUEUE, "ClusterQueue", "search")
     assert queue is not None
     assert "deletionTimestamp" not in queue["metadata"]
     after = list(platform.client.objects("v1", "Pod", namespace="search"))
     assert [pod["metadata"]["uid"] for pod in after] == [pod["metadata"]["uid"] for pod in pods]
-    search.job("many", gpus=8, pods=2)  # all GPUs but one are free, and the queue counts the GPU in use
+    search.job("many", gpus=8, pods=2)  # all GPUs except one are free, and the queue counts the GPU in use
     assert "insufficient unused quota" in search.waits("many")
     search.client.delete(search.live("many"))
     bring(platform, without)
@@ -196,7 +196,7 @@ def test_without_queueing_kueue_stops_and_its_webhooks_are_gone(platform: Platfo
         except Refused as refused:
             return refused.message
 
-    # The API server calls deleted webhooks for a moment longer.
+    # The API server still calls deleted webhooks for a moment.
     eventually(suspended, expected=False)
     vision.client.create(free)
     eventually(lambda: vision.running("free") == 1)
@@ -247,7 +247,7 @@ def test_queues_lose_their_topology_and_get_it_again_while_a_job_runs(
     vision.job("before", gpus=8)
     eventually(lambda: vision.running("before") == 1)
     with_topology = _flavors(platform)
-    # Until another stack is deployed, its queue still uses the flavor, so the flavor's deletion does not finish.
+    # The flavor is not deleted until another stack is deployed, because the current stack's queue still uses it.
     kept = next(name for name in with_topology if name.startswith("train"))
     platform.client.create(_queue_on(kept))
     bring(platform, stack(kueue_sandbox, queueing={"topology": False}))

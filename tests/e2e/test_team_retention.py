@@ -1,6 +1,6 @@
 """Members' objects survive when a team leaves, when it returns, and when the whole stack is destroyed.
 
-Most tests continue with what the previous test deployed, but each one can also run by itself.
+Most tests continue from the state that the previous test deployed, but each test can also run alone.
 """
 
 from __future__ import annotations

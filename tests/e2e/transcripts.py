@@ -7,7 +7,7 @@ import re
 from tests.e2e.conftest import SANDBOX, Platform
 
 PLAIN = {"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
-_MOST = 24  # maximum number of lines of an answer in a transcript
+_MOST = 24  # maximum number of output lines in a transcript
 
 
 def steady(platform: Platform, text: str) -> str:
@@ -28,5 +28,6 @@ def steady(platform: Platform, text: str) -> str:
     # Which object this line names depends on the speed of the machine.
     text = re.sub(r"(?m)^waited .* so far for .*\n", "", text)
     lines = [line.rstrip() for line in text.rstrip().splitlines()]
-    # Other tests cover the remaining lines, which change with every field.
+    # The remaining lines change whenever a field is added.
+    # Other tests cover them.
     return "\n".join(lines if len(lines) <= _MOST else [*lines[:_MOST], "..."])

@@ -1,4 +1,4 @@
-"""Tests call extensions through the command line, in the same way as the commands of the core."""
+"""Tests call extensions through the command line, in the same way as built-in commands."""
 
 from tests.cli.conftest import run
 

@@ -28,7 +28,9 @@ class Cluster:
 
 
 def workload(name: str, spec: dict[str, Any] | None = None, **conditions: dict[str, str]) -> dict[str, Any]:
-    """Return the Workload of a Job. `conditions` are the conditions by type, true unless they have a status."""
+    """Return the Workload of a Job. `conditions` are its conditions by type, with the status true unless they set
+    another.
+    """
     return {
         "kind": "Workload",
         "metadata": {

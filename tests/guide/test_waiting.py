@@ -1,4 +1,4 @@
-"""Why a workload waits, from conditions of Kueue 0.19.2 (observed on a real API server on 2026-11-25)."""
+"""Why a workload waits, derived from conditions of Kueue 0.19.2 (observed on a real API server on 2026-11-25)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When an object counts as ready, for statuses as the API server returns them."""
+"""When an object counts as ready, tested with statuses in the form that the API server returns."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def test_admission_policies_are_named() -> None:
 
 @pytest.fixture
 def kubeconfig(tmp_path: Path) -> Iterator[Path]:
-    """The kubeconfig of an API server that has a GPU Operator from another owner, and lists nothing else."""
+    """Yield the kubeconfig of an API server that lists only a GPU Operator, which another owner installed."""
     operator = {
         "metadata": {
             "name": "gpu-operator",

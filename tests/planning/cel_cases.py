@@ -1,4 +1,4 @@
-"""Valid and invalid device selectors for Kubernetes 1.36, for tests of our check and of the API server."""
+"""Valid and invalid device selectors for Kubernetes 1.36, used to test both our check and the API server."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def test_recorded_values_are_from_dcgm_or_else_from_the_agent(tmp_path: Path) ->
     series['fabric_timeouts_total{node="n1", device="a", port="1", kind="efa"}'] = "0+60x5"
     sent, timeouts = "node:fabric_transmitted:bytes_per_second", "node:fabric_timeouts:per_second"
     seen: dict[str, list[tuple[str, float]]] = {
-        # Each node has one source, which is the agent if it runs on the node, otherwise node_exporter.
+        # The metrics of each node have one source: the agent if it runs on the node, otherwise node_exporter.
         sent: [(f'{sent}{{node="n1"}}', 20), (f'{sent}{{node="n2"}}', 40)],
         timeouts: [(f'{timeouts}{{node="n1"}}', 1)],
         "sum by (node) (gpu:temperature:celsius)": [('{node="n1"}', 40), ('{node="n2"}', 60)],

@@ -1,4 +1,4 @@
-"""The quotas of all stacks in an environment are added up, regardless of which stack declares them."""
+"""The quotas of all stacks in an environment are added up, whichever stack declares them."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def test_a_thousand_nodes_and_twenty_teams_are_proven_in_a_second_or_two() -> No
 
 
 def test_the_smallest_conflict_of_a_hundred_teams_is_found() -> None:
-    """A search through every set of 81 teams would take minutes, because there are over 10^12 of them."""
+    """A search through every set of 81 teams would take minutes, because there are more than 10^12 such sets."""
     names = [f"pool-{index}" for index in range(50)]
     rooms = [room(name, count=10, gpus=8, cpu=100_000) for name in names]
     groups = [pods(f"t{index}", 50, cpu=12_000 - index, pools=names) for index in range(100)]

@@ -1,4 +1,4 @@
-"""The impact of changed settings, such as gateways, replicas and access, and resources that `destroy` keeps."""
+"""Impact of changed settings, such as gateways, replicas and access, and the resources that `destroy` keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quotas of CPU and memory, compared with the nodes. A quota above the capacity is only a warning, because these
+"""CPU and memory quotas, compared with the nodes. A quota above the capacity is only a warning, because these
 quotas are optional.
 """
 

@@ -85,7 +85,7 @@ def test_nodes_of_the_sandbox_run_the_node_agent_alone() -> None:
 
 
 def pools() -> Iterator[PoolPlan]:
-    """Yield the cloud pools of shipped stacks. Karpenter pools are left out, because Karpenter estimates the
+    """Yield the cloud pools of shipped stacks, except for Karpenter pools, because Karpenter estimates the
     capacity itself.
     """
     for stack in SHIPPED:

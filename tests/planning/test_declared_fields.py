@@ -1,4 +1,4 @@
-"""Which fields are refused because the provider does not support them, and the place and message of each error."""
+"""Which fields are refused because the provider does not support them, with each error's place and message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A team under a new name with the same members and quota is recognised as a rename."""
+"""If a team disappears and a team with a new name has the same members and quota, this counts as a rename."""
 
 from __future__ import annotations
 

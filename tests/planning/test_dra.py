@@ -102,7 +102,7 @@ def test_nodes_are_compared_by_resource_slices_and_no_extended_resources(make_pl
     assert (dict(small.node_expectation.allocatable), small.node_expectation.gpu_devices) == ({}, 4)
     assert set(big.node_expectation.mig_profiles) > {"1g.18gb", "7g.141gb", "1g.18gb+me"}
     assert small.node_expectation.mig_profiles == ()
-    # GPU Feature Discovery does not run, and the driver changes the MIG mode when claims come and go.
+    # GPU Feature Discovery does not run, and the driver changes the MIG mode when claims are created and deleted.
     assert "nvidia.com/gpu.product" not in big.node_expectation.labels
     assert not {"mig-mode", "mig-instances"} & set(big.expectations.expect)
     assert not {"nvidia.com/device-plugin.config", "nvidia.com/mig.config"} & set(big.labels)

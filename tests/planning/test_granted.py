@@ -46,7 +46,7 @@ def test_a_pod_with_a_share_knows_its_part(
     one = pool(machine_type="g5.12xlarge", workload="development", sharing=sharing, zones=ZONE)
     found = granted(pod_of(one, quota, **fields))
     assert (found["GPU_MEMORY_MIB"], found["SHARING"]) == (str(memory), mode)
-    assert "PEAK_TFLOPS" not in found  # the share of compute that other pods leave is unknown
+    assert "PEAK_TFLOPS" not in found  # the share of compute that other pods do not use is unknown
 
 
 def test_a_pod_with_a_mig_instance_knows_its_memory() -> None:

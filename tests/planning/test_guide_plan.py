@@ -136,7 +136,7 @@ def test_every_team_of_a_shipped_stack_has_an_example_of_each_kind(stack: str) -
 SSO_ROLE = (
     "arn:aws:iam::123456789012:role/aws-reserved/sso.amazonaws.com/us-east-2/AWSReservedSSO_a_0123456789abcdef"
 )
-"""A role of IAM Identity Center. People receive it when they log in, and nobody can assume it."""
+"""A role of IAM Identity Center. Users receive it when they log in, and nobody can assume it directly."""
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,9 @@ def recorded(platform: dict[str, Any], tmp_path: Path) -> Recorded:
 
 
 def created_with(plan: EnvironmentPlan) -> list[str]:
-    """Return the keys of the pool's startup taints, which nodes have at creation and pods need not tolerate."""
+    """Return the keys of the pool's startup taints. Nodes have these taints when they are created, and pods need
+    not tolerate them.
+    """
     cloud = plan.pools[0].cloud
     if isinstance(cloud, KarpenterPoolPlan):
         return [one["key"] for one in cloud.node_pool["template"]["spec"].get("startupTaints", ())]

@@ -147,7 +147,7 @@ def test_services_on_nodes_that_end_get_a_warning(capacity: dict[str, Any], most
     if capacity["type"] == "flex-start":
         nodes["count"] = {"desired": 0, "max": 2}
     image = "registry.example.com/ray:2.49.0"
-    groups = ("a",) if capacity.get("queued") else ("a", "b")  # nodes of a queued pool serve only equal pods
+    groups = ("a",) if capacity.get("queued") else ("a", "b")  # nodes of a queued pool run only identical pods
     workers = [{"name": name, "pool": "train", "gpus": 2, "cpu": "8", "memory": "64Gi"} for name in groups]
     ray = {"name": "ray", "image": image, "version": "2.49.0", "head": {"cpu": "2"}, "workers": workers}
     service = {**GIVEN, "name": "chat", "gpus": 8}

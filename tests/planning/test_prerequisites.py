@@ -1,4 +1,4 @@
-"""Quotas to request, and the parts of a shipped stack file that still have example values."""
+"""Quotas that must be requested, and the fields of a shipped stack file that still have example values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workloads on pools whose nodes are requested from GKE. All pods of one provisioning request must be equal."""
+"""Workloads on pools whose nodes are requested from GKE. All pods of a provisioning request must be identical."""
 
 from __future__ import annotations
 

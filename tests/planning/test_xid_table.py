@@ -1,4 +1,4 @@
-"""The agent, the alerts and the runbooks agree on every Xid code, because all use one table."""
+"""The agent, the alerts and the runbooks agree on every Xid code, because they all use the same table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks.md"
 
 
 def severities_of(code: int) -> set[str]:
-    """Return the severities of the alerts that fire at once for an error, according to the alerts' matchers."""
+    """Return the severities of the alerts that an error triggers immediately, according to their matchers."""
     found: set[str] = set()
     for alert in ALERTS:
         matchers = re.findall(r'xid(=~|!~)"([^"]*)"', alert.expr)

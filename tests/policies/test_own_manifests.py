@@ -1,4 +1,4 @@
-"""No mandatory rule refuses the objects that the program creates for teams' entries, on any kind of pool."""
+"""No mandatory rule refuses the objects that the program creates for entries of teams, on any kind of pool."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def test_an_own_rule_without_its_stack_is_an_error_that_names_the_option() -> No
 def test_a_module_that_is_no_module_of_rules_is_an_error_at_its_line(
     tmp_path: Path, case: int, content: str | None, said: str
 ) -> None:
-    name = f"broken_rules_{case}"  # a new name for each case, because a process imports a module only once
+    name = f"broken_rules_{case}"  # each case needs a new name, because a process imports a module only once
     if content is not None:
         (tmp_path / f"{name}.py").write_text(content, "utf-8")
     importlib.invalidate_caches()

@@ -1,4 +1,4 @@
-"""The pack as the Pulumi CLI runs it: a process that is started in the pack's folder and serves the analyzer
+"""The pack as the Pulumi CLI runs it: in a process that starts in the pack's folder and serves the analyzer
 protocol.
 """
 

@@ -1,4 +1,4 @@
-"""Rules about software versions that do not work together, and autoscaling on metrics that do not exist."""
+"""Rules about incompatible software versions, and about autoscaling on metrics that do not exist."""
 
 from __future__ import annotations
 

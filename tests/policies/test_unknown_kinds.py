@@ -1,4 +1,4 @@
-"""Rules find pods in objects of unknown kinds. GPU requests outside a pod spec are reported as not checked."""
+"""Rules find pods in objects of unknown kinds. A GPU request outside a pod spec is reported as not checked."""
 
 from __future__ import annotations
 

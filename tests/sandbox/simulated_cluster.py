@@ -1,5 +1,5 @@
-"""A wrapper of the sandbox for the simulator's tests. It creates and reads objects, and removes those that it
-created.
+"""A wrapper around the sandbox for the simulator's tests. It creates and reads objects, and at the end removes the
+objects that it created.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SERIAL = itertools.count()
 
 
 class Cluster:
-    """A sandbox for one test. Removes the objects that the test created."""
+    """A sandbox for one test. It removes the objects that the test created."""
 
     def __init__(self, status: Status) -> None:
         self.api = Api(status.kubeconfig)
@@ -44,7 +44,7 @@ class Cluster:
                 self.api.delete_now(path, self.api.get(path)["metadata"]["uid"])
 
     def namespace(self, name: str) -> None:
-        """Create a namespace if it does not exist. It is not removed afterwards."""
+        """Create a namespace if it does not exist. The namespace is not removed at the end of the test."""
         with suppress(ApiError):
             self.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
 

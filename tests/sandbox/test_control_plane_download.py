@@ -374,7 +374,7 @@ def test_two_processes_download_each_file_once(hosts: Hosts) -> None:
     assert set(Counter(hosts.requests).values()) == {1}
 
 
-# Hosts that lack a file or do not answer.
+# Hosts that lack a file or do not respond.
 
 
 def test_a_program_without_a_release_is_built_alone(

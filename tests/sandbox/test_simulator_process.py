@@ -1,4 +1,4 @@
-"""The simulator's process outlives its API server, reconnects after a restart, and ends cleanly."""
+"""The simulator's process survives a stop of its API server, reconnects after a restart, and ends cleanly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Points in time as written in a stack file, and as the Pulumi CLI passes them on."""
+"""Points in time, as written in a stack file and as passed on by the Pulumi CLI."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Helpers that the tests of more than one package use."""
+"""Helpers for the tests of more than one package."""

@@ -73,7 +73,7 @@ class AwsAccount:
         return _client(service, region or self.region)
 
     def session(self) -> Any:
-        """Return a boto3 session that sends its calls to this account."""
+        """Return a boto3 session that sends its requests to this account."""
         own = botocore.session.Session()
         own.register_component("data_loader", _models())
         session = boto3.Session(botocore_session=own, **_KEYS)

@@ -1,5 +1,5 @@
-"""Custom kinds that a ResourceQuota does not count yet. Until the quota counts them, the API server refuses their
-objects.
+"""Custom kinds that a ResourceQuota does not count yet. Until it counts a kind, the API server refuses objects of
+this kind.
 """
 
 from __future__ import annotations

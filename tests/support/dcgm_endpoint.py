@@ -1,4 +1,4 @@
-"""An HTTP endpoint that writes the metrics of dcgm-exporter 4.8.3, read from the simulated NVML with pynvml.
+"""An HTTP endpoint with the metrics of dcgm-exporter 4.8.3, which it reads from the simulated NVML with pynvml.
 
 XID errors and profiling metrics are not in NVML, so a test sets them. Format: internal/pkg/rendermetrics and
 internal/pkg/collector/clock_events_collector.go of dcgm-exporter, read 2026-11-25.

@@ -6,7 +6,8 @@ import threading
 from socketserver import BaseServer
 from typing import Final
 
-# Time until a server notices that it must stop. The default of 0.5 s is longer than most tests.
+# Time until a server notices a request to stop.
+# The default of 0.5 s is longer than most tests.
 _PAUSE_SECONDS: Final = 0.01
 
 

@@ -21,7 +21,8 @@ def run_with(
     python: Path | str, cwd: Path, *arguments: str, before: str = "", **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """Run the command in the folder `cwd` with the given Python, after executing the statement `before`."""
-    # With -P, Python does not import code from the current folder. An installed command behaves in the same way.
+    # With -P, Python does not import code from the current folder.
+    # The same applies to an installed command.
     result = subprocess.run(
         [str(python), "-P", "-c", f"{before}\n{COMMAND}", *arguments],
         cwd=cwd,

@@ -154,7 +154,7 @@ def _objects(authority: bytes, port: int) -> list[dict[str, Any]]:
 
 
 def _write_certificate(folder: Path) -> bytes:
-    """Write one self-signed certificate for both programs, and its key. Return the certificate."""
+    """Write one self-signed certificate for both processes, and its key. Return the certificate."""
     hosts = ("localhost", _OPERATOR, f"{_SERVICE}.{NAMESPACE}.svc")
     public, private = self_signed("KEDA of a test", hosts)
     for file in ("ca.crt", "tls.crt"):

@@ -1,4 +1,4 @@
-"""Applies the fixes of error messages, if a program can apply them: `write key: value`, `remove key`,
+"""Applies the fixes in error messages, where a program can apply them: `write key: value`, `remove key`,
 `did you mean ..?`.
 """
 

@@ -1,4 +1,4 @@
-"""A small server that answers range and instant queries like the HTTP API of Prometheus."""
+"""A small server that answers range and instant queries in the format of Prometheus' HTTP API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Prometheus programs that tests run, from the build of `make test-prometheus` or from PATH."""
+"""The Prometheus binaries that tests run, either built by `make test-prometheus` or found on PATH."""
 
 from __future__ import annotations
 

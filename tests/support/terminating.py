@@ -62,7 +62,8 @@ class _Namespaces(Api):
             path, body = _path(found["metadata"]["name"]), {**found, "spec": {"finalizers": finalizers}}
             try:
                 self._request("PUT", f"{path}/finalize", body, "application/json")
-            # Other statuses: the namespace was changed at the same time, or no answer came in time.
+            # Other statuses mean that the namespace was changed at the same time, or that no response came in
+            # time.
             except ApiError as error:
                 if error.status in _REFUSED:
                     return False
@@ -116,7 +117,7 @@ def _is_deleted(namespace: Mapping[str, Any]) -> bool:
 
 
 def _delete_objects(api: Api, namespace: str, collections: _Collections) -> int:
-    """Delete the objects in a namespace, and return how many there were."""
+    """Delete the objects in a namespace, and return the number of objects."""
     found = [
         (f"{root}/namespaces/{namespace}/{plural}/{item['metadata']['name']}", item["metadata"]["uid"])
         for root, plural in collections

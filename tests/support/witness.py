@@ -54,7 +54,9 @@ class Witness:
         self._stop.set()
 
     def take(self) -> tuple[list[Gone], set[str]]:
-        """Return the objects that were deleted and the nodes that were cordoned since the last call."""
+        """Return the objects that were deleted and the nodes that were cordoned since the last call of this
+        method.
+        """
         eventually(self._is_current)
         with self._lock:
             gone, self._gone = self._gone, []

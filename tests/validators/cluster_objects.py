@@ -37,7 +37,7 @@ POOL = ExpectedPool(hardware=HARDWARE, node=EXPECTED, selector={"gpu-platform.de
 
 
 def node(name="serve-0", **changes):
-    """Return a healthy node with some parts changed: `labels`, `allocatable`, `taints`, `conditions`."""
+    """Return a healthy node with changes to its `labels`, `allocatable`, `taints` or `conditions`."""
     changed = copy.deepcopy(NODE)
     changed["metadata"]["name"] = name
     for part, value in changes.items():

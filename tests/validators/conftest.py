@@ -72,7 +72,7 @@ class Api:
 
         self.reports = []
         self.leases = {}  # lease holders by lease name
-        self.answers = {}  # response status codes, by the last part of the path
+        self.answers = {}  # response status codes, by the last segment of the path
         self.server = HTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
         start_server(self.server)

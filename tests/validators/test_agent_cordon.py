@@ -1,4 +1,6 @@
-"""A node that stays bad is cordoned, or replaced if the stack requires it. Cordons by others are not changed."""
+"""A node that stays bad is cordoned, or replaced if the stack requires it. The agent leaves cordons by others
+alone.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The agent publishes its report to an API server, which is a small HTTP server here."""
+"""The agent publishes its report to an API server, which these tests simulate with a small HTTP server."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ HELD = {"key": FAILED_TAINT, "value": "held-train-1", "effect": "NoSchedule"}
 
 
 def tainted(api, token, verdict, taints, most=0):
-    """Set a node's taints for a verdict. Return the agent's message, and its requests by the last part of their
+    """Set a node's taints for a verdict. Return the agent's message, and its requests by the last segment of their
     path.
     """
     api.node["spec"] = {"taints": taints}

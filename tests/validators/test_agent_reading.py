@@ -1,4 +1,4 @@
-"""NVML is read in a child process. If a call hangs, crashes or is missing, the report names the call and does not
+"""NVML is read in a child process. If a call hangs or crashes or does not exist, the report names it and does not
 pass.
 """
 

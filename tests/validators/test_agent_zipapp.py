@@ -1,4 +1,4 @@
-"""The contents of the agent as a single file, and how a standard Python runs it."""
+"""The contents of the agent's single file, and how a standard Python interpreter runs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cluster checks compare a node object with the expectations of its pool."""
+"""Cluster checks compare a Node object with the expectations of its pool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics of the node agent: NVML readings in Prometheus' units, and no zeros for missing readings."""
+"""Metrics of the node agent: they use Prometheus' units, and a missing reading never becomes 0."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_values_are_in_base_units():
     assert found["gpu_memory_size_bytes"]["0", ""] == 81920 * MIB
     assert (
         found["gpu_memory_used_bytes"]["0", ""] == 0
-    )  # memory that the driver reserves does not count, as in nvidia-smi
+    )  # as in nvidia-smi, memory that the driver reserves does not count
     assert found["gpu_power_watts"]["0", ""] == pytest.approx(60)
     assert found["gpu_power_limit_watts"]["0", ""] == pytest.approx(400)
     assert found["gpu_energy_joules_total"]["0", ""] == pytest.approx(60 * 3600)

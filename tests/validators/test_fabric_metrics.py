@@ -1,4 +1,4 @@
-"""The node agent exports sysfs counters of the fabric's NICs as metrics, and no zeros for missing ones."""
+"""The node agent exports the sysfs counters of fabric NICs as metrics. A missing counter never becomes 0."""
 
 from __future__ import annotations
 

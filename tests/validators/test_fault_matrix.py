@@ -1,4 +1,4 @@
-"""The right check finds every fault on every profile that can have it. `-s` prints the matrix.
+"""The right check finds every fault on every profile that can have the fault. `-s` prints the matrix.
 
 A profile is the set of properties that the agent distinguishes: GPU model, NVLinks, NUMA nodes, rack, one GPU or
 several. The machine type with the fewest GPUs represents its profile. `make test` omits a profile that differs
@@ -149,7 +149,7 @@ def profiles() -> Iterator[tuple[str, frozenset[str], bool]]:
 
 
 def traits_of(machine, catalog):
-    """Return the properties of a machine that decide which faults it can have and how they are found."""
+    """Return the properties of a machine that determine which faults it can have and how they are found."""
     gpu = catalog.gpu_of(machine)
     faults = tuple(kind for kind in FOUND_BY if applies(kind, machine, gpu, catalog))
     return gpu.architecture, machine.arch, machine.numa_nodes is not None, machine.nvlinks_per_gpu > 0, faults

@@ -1,4 +1,6 @@
-"""A recording of NVML's answers gives the same report anywhere, without data that identifies the node."""
+"""A recording of NVML's answers results in the same report on any machine, and contains no data that identifies
+the node.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cordons and taints by others are reported with their author and time, and do not fail a node."""
+"""Cordons and taints that others set are reported with their author and time, and do not fail a node."""
 
 from __future__ import annotations
 

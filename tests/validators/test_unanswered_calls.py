@@ -29,8 +29,8 @@ class Ended(BaseException):
 
 
 class InProcess:
-    """Reads NVML in this process instead of a child process. The journal gets what the parent process would
-    receive.
+    """Reads NVML in this process instead of a child process. The Journal gets the messages that the parent process
+    would receive.
     """
 
     def __init__(self, profile, journal, made):

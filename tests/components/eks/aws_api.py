@@ -52,7 +52,7 @@ class ProvidersOwn:
     why: str
 
 
-Shape = Any  # A shape of botocore.model. Its kind decides whether it has members, a member, or a key and a value.
+Shape = Any  # A shape of botocore.model. It has members, one member, or a key and a value, depending on its type.
 Table = Mapping[tuple[str, str], Spelt | ProvidersOwn]
 """Maps an API shape and one of its inputs to an object that describes how the provider passes this input to the
 API.

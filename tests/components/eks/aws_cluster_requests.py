@@ -90,8 +90,8 @@ def _route_table(_: str, inputs: Inputs) -> list[Call]:
 
 
 def _default_security_group(_: str, inputs: Inputs) -> list[Call]:
-    """Return the lookup of the default security group. The provider does not create this group, but revokes its
-    rules.
+    """Return the request that looks up the default security group. The provider does not create this group, but
+    revokes its rules.
     """
     if set(inputs) - {"vpcId", "ingress", "egress", "tags"} or inputs["ingress"] or inputs["egress"]:
         raise NotInTheApi(f"a default security group has no mapping for {inputs}")

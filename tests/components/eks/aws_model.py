@@ -14,8 +14,8 @@ from tests.components.eks.aws_api import Call, Shape, service_model
 def problems(call: Call) -> list[str]:
     """Return how a request violates the AWS model of its operation.
 
-    botocore checks types, unknown and required members, and lower limits. Its models also contain enums, patterns
-    and upper limits, but only AWS's servers check these. This function checks all of them.
+    botocore itself checks types, unknown and required members, and lower limits. Its models also contain enums,
+    patterns and upper limits, but only AWS's servers check these. This function checks everything.
     """
     shape = service_model(call.service).operation_model(call.operation).input_shape
     assert shape is not None

@@ -1,4 +1,4 @@
-"""AWS in a deployment, simulated by the SDK's mock monitor. All outputs are known; lookups return test data."""
+"""AWS in a deployment, simulated by the SDK's mock monitor. All outputs are known. Lookups return test data."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class KnownAws(Mocks):
 def deploy(program: Callable[[], Any], answers: Mapping[str, Answer] | None = None) -> tuple[KnownAws, Any]:
     """Run a program as `pulumi up` would. Return the simulated account and the value of the program's output.
 
-    Raises every exception of the program, including those raised later in an apply.
+    Raises any exception of the program, including exceptions that are raised later in an apply.
     """
     aws = KnownAws(answers)
     return aws, deploy_on(aws, program)

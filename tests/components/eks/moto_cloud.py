@@ -87,8 +87,8 @@ class MotoCloud:
         return self.cluster_security_group_id
 
     def make_auto_scaling_group(self, node_group: Mapping[str, Any], made: Mapping[str, Any]) -> None:
-        """Create the tagged Auto Scaling group of a node group. EKS creates this group, but moto returns only its
-        name.
+        """Create the tagged Auto Scaling group of a node group. EKS creates this group, but moto only returns a
+        name for it.
         """
         (name,) = [group["name"] for one in made["resources"] for group in one["autoscalingGroups"]]
         owned = {"Key": f"k8s.io/cluster-autoscaler/{node_group['clusterName']}", "Value": "owned"}
@@ -222,7 +222,8 @@ def _client(endpoint: str, service: str) -> Any:
         endpoint_url=endpoint,
         aws_access_key_id="testing",
         aws_secret_access_key="testing",
-        # A request is sent only once, however long it takes. A retry could create the resource a second time.
+        # Each request is sent only once, however long the response takes.
+        # A retry could create the resource a second time.
         config=Config(read_timeout=PATIENCE_SECONDS, retries={"total_max_attempts": 1}),
     )
 

@@ -1,4 +1,4 @@
-"""The rendered EKS pools, compared with each line of checklist.md in this folder."""
+"""The rendered EKS pools, checked against each line of checklist.md in this folder."""
 
 from __future__ import annotations
 

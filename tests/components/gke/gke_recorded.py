@@ -43,8 +43,8 @@ exclude each other.
 
 
 def platform_of(*pools: dict[str, Any], cluster: dict[str, Any] = CREATED) -> dict[str, Any]:
-    """Return a platform object. The given pools contain only the fields that differ from a training pool of A3
-    Mega.
+    """Return a platform object. Each given pool contains only the fields that differ from a training pool of A3
+    Mega machines.
     """
     return {"kind": "environment", "cluster": cluster, "pools": [sold({**BIG, **pool}) for pool in pools]}
 

@@ -39,8 +39,8 @@ def _agents(recording: Recorded) -> list[tuple[str, dict[str, Any]]]:
 
 
 def of_sysfs(pod: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the container's mounts of sysfs folders and of the host's root, by host folder. The pod has one
-    container.
+    """Return the container's mounts of sysfs folders and of the host's root, by host folder. The pod must have
+    only one container.
     """
     host = {volume["name"]: volume["hostPath"]["path"] for volume in pod["volumes"] if "hostPath" in volume}
     [container] = pod["containers"]

@@ -1,4 +1,4 @@
-"""Inputs that the comparison with the GKE API accepts or refuses. Other tests rely on this comparison."""
+"""Inputs that the comparison with the GKE API accepts or refuses. Tests of components rely on this comparison."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each line of checklist.md in this folder, checked on the resources that the program registers."""
+"""The resources that the program registers, checked against each line of checklist.md in this folder."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def stack_of(
 ) -> dict[str, Any]:
     """Return an environment with the suggested pools. The quota of each team equals the requests of its pods.
 
-    A sandbox has neither zones nor capacity types, so its pools do not set them.
+    In a sandbox, the pools set no zones and no capacity, because a sandbox has neither zones nor capacity types.
     """
     by_name = {each["name"]: each for each in workloads}
     teams: list[dict[str, Any]] = []

@@ -64,7 +64,7 @@ def assert_planner_places(found: Suggestion, workloads: list[dict[str, Any]]) ->
     assert held == Counter({each["name"]: each["count"] for each in workloads})
 
 
-# The expected machine types, numbers of nodes and sharing modes of the suggested pools are computed by hand.
+# The machine types, numbers of nodes and sharing modes that these tests expect are computed by hand.
 @pytest.mark.parametrize(
     ("want", "families", "pools"),
     [
@@ -94,7 +94,7 @@ def assert_planner_places(found: Suggestion, workloads: list[dict[str, Any]]) ->
         ),
         # Training jobs on one GPU share it only through MIG.
         (_want(kind="training", count=2, compute=0.5), ["g6"], [("g6.xlarge", 2, {"mode": "none"})]),
-        # Training on several GPUs needs NVLink, which G6 and G6e do not have.
+        # Training on several GPUs needs NVLink, but G6 and G6e have no NVLink.
         (
             _want(kind="training", gpus=4, count=2, gpu_memory="30GB"),
             ["g6e", "p4d"],
@@ -235,8 +235,8 @@ def test_more_nodes_are_taken_where_pods_fit_in_all_but_not_node_by_node() -> No
 
 
 def test_no_more_pods_than_the_kubelet_runs_are_put_on_a_node() -> None:
-    """On a node that allows 110 pods, 18 are kept for DaemonSets. So 92 pods fit but 93 do not, however small they
-    are.
+    """On a node that allows 110 pods, 18 are reserved for DaemonSets. So 92 pods fit but 93 do not, however small
+    the pods are.
     """
     tiny = _want(count=110, compute=0.1, gpu_memory="1GB", cpu="1m", memory="1Mi")
     found = _suggest(tiny, families=["a2-highgpu"])

@@ -26,7 +26,8 @@ def _want(name: str = "pretrain", **rest: Any) -> dict[str, Any]:
 
 
 def test_a_cpu_less_that_fits_a_machine_at_half_the_price_is_named() -> None:
-    # A p4de.24xlarge has 96 vCPUs, of which pods can use 95.69. A p5.48xlarge costs twice as much.
+    # A p4de.24xlarge has 96 vCPUs, but pods can use only 95.69 of them.
+    # A p5.48xlarge costs twice as much.
     families = ["p4de", "p5"]
     found = _suggest(_want(cpu="96"), machine_families=families)
     (miss,) = found.near_misses

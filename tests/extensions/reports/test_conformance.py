@@ -1,4 +1,4 @@
-"""Answers to the AI Conformance checklist, from plans and from objects on a cluster."""
+"""Answers to the AI Conformance checklist, derived from plans and from objects in a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Recipes of NVIDIA AICR, compared with stacks: verdicts, components, and errors for other files."""
+"""Recipes of NVIDIA AICR, compared with stacks: the verdicts, the components, and the errors for files that are
+not recipes.
+"""
 
 from __future__ import annotations
 

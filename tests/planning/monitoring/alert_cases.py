@@ -108,7 +108,7 @@ def cases() -> Iterator[Case]:
     yield from _fires_and_not(
         "GpuXidRepeated", _xid("43", "0x5 4x45"), _xid("45", "0x5 4x45") | _xid("31", "0x5 4x9 0x40"), 45
     )
-    # The gauge keeps the code of the last error forever, so no alert uses it.
+    # The gauge shows the code of the last error forever, so no alert uses the gauge.
     sticky = {series("DCGM_FI_DEV_XID_ERRORS"): "79x60"}
     yield Case("an old XID fires no alert", ALL_ALERTS, sticky | _healthy(), 40, 0)
     ecc = series("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL")

@@ -1,4 +1,6 @@
-"""The provider that the Pulumi engine starts as `pulumi-resource-aws` or `-gcp`. A variable names its folder."""
+"""The provider that the Pulumi engine starts as `pulumi-resource-aws` or `-gcp`. An environment variable names its
+folder.
+"""
 
 from __future__ import annotations
 
@@ -19,4 +21,4 @@ if __name__ == "__main__":
     server = serve(Path(os.environ[FOLDER]))
     while os.getppid() == engine:  # a killed engine sends no request to stop
         server.wait_for_termination(timeout=_WATCH_SECONDS)
-    os._exit(0)  # requests that are still held must not keep this process alive
+    os._exit(0)  # unfinished requests must not keep this process alive

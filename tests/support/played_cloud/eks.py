@@ -96,7 +96,8 @@ class NodeGroups:
     """Managed node groups, whose nodes are created, scaled, rolled and deleted."""
 
     def unknown(self, inputs: Properties) -> dict[str, Any]:
-        # Optional and computed in node_group.go, so they are unknown if the program omits them.
+        # These properties are optional and computed in node_group.go, so they are unknown if the program omits
+        # them.
         computed = ("amiType", "capacityType", "diskSize", "instanceTypes", "releaseVersion", "version")
         return {name: UNKNOWN for name in computed if name not in inputs}
 

@@ -148,8 +148,8 @@ def _pages(repository: str) -> Iterator[tuple[str, _Page]]:
 
 
 def _registry_pages(registry: str) -> Iterator[tuple[str, _Page]]:
-    """Yield the address and content of each part of an OCI registry's charts: a manifest by tag and by digest, and
-    two blobs.
+    """Yield the address and content of each document of an OCI registry's charts: a manifest by tag and by digest,
+    and two blobs.
     """
     host, _, path = registry.partition("/")
     for chart in REGISTRIES[registry]:

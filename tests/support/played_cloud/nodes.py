@@ -121,7 +121,7 @@ def scale(account: Account, group: NodeGroup) -> None:
 
 
 def roll(account: Account, group: NodeGroup) -> None:
-    """Replace every node with one of the new version. With the strategy DEFAULT, the new node is created first."""
+    """Replace every node with a node of the new version. The strategy DEFAULT creates the new node first."""
     minimal = group.inputs.get("updateConfig", {}).get("updateStrategy") == "MINIMAL"
     for name in _names(account, group.id):
         if minimal:

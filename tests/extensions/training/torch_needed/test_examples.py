@@ -1,4 +1,4 @@
-"""The programs in examples/jobs produce on CPUs what their pods produce on GPUs."""
+"""On CPUs, the programs in examples/jobs produce the same results as their pods on GPUs."""
 
 from __future__ import annotations
 

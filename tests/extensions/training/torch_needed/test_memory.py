@@ -116,7 +116,7 @@ def test_memory_that_only_autograd_holds_is_reported() -> None:
     memory = GpuMemory(allocator)
     text = "kept for the backward pass, and workspaces of libraries"
     assert text not in memory.report()
-    allocator.used = 10**6 * _MIB  # more than tensors of other tests can use
+    allocator.used = 10**6 * _MIB  # more memory than the tensors of other tests can use
     assert re.search(rf"\d{{3}},\d{{3}}\.\d MiB  {text}", memory.report())
 
 

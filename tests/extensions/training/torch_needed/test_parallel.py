@@ -5,7 +5,7 @@ from torch import nn
 from gpu_platform_training.parallel import ProcessRank, bus_bandwidth, chosen_parallel
 from gpu_platform_training.training import _seed
 
-_MODEL = nn.Linear(1000, 1000, bias=False)  # the weights, gradients and AdamW's state use 16 MB
+_MODEL = nn.Linear(1000, 1000, bias=False)  # the weights, the gradients and AdamW's state use 16 MB
 
 
 def _place(alone: ProcessRank, processes: int) -> ProcessRank:

@@ -40,7 +40,7 @@ def test_blocks_are_computed_again_with_the_same_gradients_and_names() -> None:
 
 
 class _Own(nn.Module):
-    """A user-defined module. PyTorch 2.11 does not compile a built-in module at the top level."""
+    """A user-defined module, because PyTorch 2.11 does not compile a built-in module at the top level."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -34,7 +34,7 @@ from tests.support.sold import sold
 
 ZONE = "us-central1-a"
 OLD_NODES = {"image": {"release": "1.33.5-gke.2392000"}}
-"""A node version that still supports GPUDirect-TCPX on A3 High; newer versions do not."""
+"""A node version that still supports GPUDirect-TCPX on A3 High. Newer versions do not support it."""
 RACK = {
     "capacity": {"type": "reservation", "reservation": "rack", "zone": ZONE},
     "placement": {"type": "compact"},
@@ -131,7 +131,7 @@ def test_equally_named_clusters_in_a_project_share_no_vpc_or_account() -> None:
     assert len(created) == 6
     assert len(set(vpcs)) == len(vpcs) == 6 * 8 + 6
     assert len({place.node_account for place in places}) == 6
-    # The firewall rule has the longest of the names that are derived from the VPC's name.
+    # Of all names that are derived from the VPC's name, the firewall rule's name is the longest.
     assert all(len(f"{vpc}-internal") <= 63 for vpc in vpcs)
     assert all(len(place.node_account) <= 30 for place in places)
 

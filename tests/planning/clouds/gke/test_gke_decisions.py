@@ -176,7 +176,7 @@ def test_unset_zones_are_those_that_offer_the_machine_type(
     plan = planned({**said, "capacity": {"type": "spot"}}, location=region).cloud
     assert isinstance(plan, GkePoolPlan)
     assert plan.node_locations == zones
-    assert plan.placement is None  # a newer list of zones does not replace nodes
+    assert plan.placement is None  # a change to the list of zones does not replace nodes
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def test_lustre_in_a_known_zone_is_created_before_its_first_pod() -> None:
     by_zone = {"declared": {"type": "lustre", "zone": "us-central1-a"}, "unset": {"type": "lustre"}}
     bound = {name: (one.binding, one.zones) for name, one in classes(planned(MEGA, other, **by_zone)).items()}
     assert bound["declared"] == ("Immediate", ("us-central1-a",))
-    assert bound["unset"] == ("WaitForFirstConsumer", ())  # with two zones, the first pod decides the zone
+    assert bound["unset"] == ("WaitForFirstConsumer", ())  # with two zones, the first pod determines the zone
     assert classes(planned(MEGA, fast={"type": "lustre"}))["fast"].binding == "Immediate"
 
 

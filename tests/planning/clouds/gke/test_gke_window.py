@@ -41,7 +41,7 @@ def planned(cluster: dict[str, Any], **changes: Any) -> Any:
             "21:00",
             "02:00",
             "FREQ=WEEKLY;BYDAY=SA,SU",
-        ),  # in winter; in summer, the window starts an hour later
+        ),  # in winter; in summer, the window starts one hour later
         (window(start="00:30"), "23:30", "04:30", "FREQ=WEEKLY;BYDAY=FR,SA"),
         (window(zone="America/Los_Angeles"), "06:00", "11:00", "FREQ=WEEKLY;BYDAY=MO,SU"),
         (window("mon", "02:00", 6, "Asia/Tokyo"), "17:00", "23:00", "FREQ=WEEKLY;BYDAY=SU"),
