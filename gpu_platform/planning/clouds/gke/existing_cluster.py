@@ -178,10 +178,10 @@ def require_fit(plan: GkeClusterPlan, found: ExistingGke) -> None:
             f"{update} --enable-fqdn-network-policy, then kubectl -n kube-system rollout restart daemonset anetd",
         )
     if plan.identities and found.exposed_pools:
-        teams = " and ".join(f"team {name}" for name in plan.identities)
+        named = " and ".join(f"team {name}" for name in plan.identities)
         problems.add(
             f"node pools whose nodes expose their own credentials to pods: {', '.join(found.exposed_pools)}",
-            f"GKE's metadata server on all nodes; it gives the pods of {teams} their own identity, "
+            f"GKE's metadata server on all nodes; it gives the pods of {named} their own identity, "
             "and on other nodes pods get the node's identity",
             f"gcloud container node-pools update {found.exposed_pools[0]} --cluster {plan.name} --location "
             f"{plan.location} --workload-metadata=GKE_METADATA, which replaces its nodes",
