@@ -194,7 +194,9 @@ def _walk(value: Value, path: Sequence[str]) -> Iterator[tuple[Value, tuple[Valu
 
 
 def _at(inputs: Value, path: Sequence[str], chosen: Sequence[Value]) -> Value:
-    """Return the value at a path whose wildcards match the same items as a pod spec. Raises NotVisible."""
+    """Return the value at a path. Its wildcards match the same items as the wildcards of the pod spec's path,
+    which are in `chosen`. Raises NotVisible if the value cannot be read.
+    """
     places = [index for index, key in enumerate(path) if key == _EACH]
     if not places:
         return inputs.get(*path)

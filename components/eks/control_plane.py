@@ -32,7 +32,7 @@ _ADMIN_SCOPE = "cluster"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksControlPlaneArgs:
-    """Plan for the cluster, its settings at creation, and its VPC."""
+    """The cluster's plan, its settings at creation, and its VPC."""
 
     plan: EksClusterPlan
     create: CreateEksPlan

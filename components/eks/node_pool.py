@@ -51,7 +51,7 @@ class EksNodePool(pulumi.ComponentResource):
         plan, self._timeouts = pool.cloud, custom_timeouts(pool.cloud_nodes.timeouts)
         assert isinstance(plan, EksPoolPlan)  # noqa: S101 - Karpenter pools have their own component
         if plan.several_blocks:
-            # A protected pool can still lose a block that has ended, so its node groups are not protected.
+            # A protected pool can still drop an ended Capacity Block, so its node groups are not protected.
             opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=plan.protect))
         super().__init__("gpu-platform:index:EksNodePool", name, None, opts)
         first = child_options(self, opts, *cluster.ready)

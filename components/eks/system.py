@@ -26,7 +26,7 @@ _NODE_REPAIR = True
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksSystemArgs:
-    """Plan for the cluster, its settings at creation, the cluster itself, and the pod subnets by zone."""
+    """The cluster's plan, its settings at creation, its outputs, and the ids of the pod subnets by zone."""
 
     plan: EksClusterPlan
     create: CreateEksPlan

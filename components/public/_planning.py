@@ -26,7 +26,7 @@ from gpu_platform.planning.workloads import TeamWorkloadsPlan, workloads_of
 from gpu_platform.stack.loaded import plan_platform
 
 # Keys of `GpuCluster` that only components use, by provider.
-# They are removed before planning.
+# These keys are removed before planning.
 _CONNECTION: Mapping[str, tuple[str, ...]] = {
     "eks": (
         "cluster_security_group_id",
@@ -149,7 +149,9 @@ def _plan(
     *,
     of_platform: bool = False,
 ) -> EnvironmentPlan:
-    """Plan an environment. `places` maps places in the environment to the argument names that problems report."""
+    """Plan an environment. `places` maps paths in the environment to arguments. Problems name the argument instead
+    of the path.
+    """
     platform = plain({"kind": "environment", **arguments})
     cluster = platform.get("cluster")
     problems: list[Problem] = []

@@ -26,7 +26,7 @@ STEPS = int(os.environ.get("STEPS", "400"))
 
 
 def tried(index: int, steps: int = STEPS) -> dict[str, Any]:
-    """Train with one of the settings. Return the setting with the final loss."""
+    """Train with one of the settings. Return the setting and its final loss."""
     setting = SETTINGS[index]
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(0)

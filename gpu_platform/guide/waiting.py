@@ -195,7 +195,7 @@ def why_pods_are_missing(
     ]
     if not over:
         return ""
-    if all(beyond <= 0 for beyond in excess.values()):  # only because of the deleted pods
+    if all(beyond <= 0 for beyond in excess.values()):  # the quota has room once the deleted pods end
         return (
             f"a missing pod is refused: {', '.join(over)}, including what may be borrowed. It is created when the "
             f"deleted pods have ended; `kubectl delete pod {' '.join(ending_pods)} --now` ends them within seconds"

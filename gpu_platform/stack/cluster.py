@@ -374,7 +374,7 @@ class Driver(SpecModel):
 
 
 class Operator(SpecModel):
-    """NVIDIA GPU Operator in the stack file: its release, and what installs driver and container toolkit."""
+    """NVIDIA GPU Operator in the stack file: its release, and what installs the driver and container toolkit."""
 
     release: OperatorVersion = "v26.7.0"
     driver: Driver = Driver()

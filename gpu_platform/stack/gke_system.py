@@ -1,4 +1,4 @@
-"""Stack file field `cluster.create.system` for GKE: the nodes without GPUs of a new cluster."""
+"""Stack file field `cluster.create.system` for GKE: a new cluster's nodes without GPUs."""
 
 from __future__ import annotations
 

@@ -28,9 +28,10 @@ _ZERO: Final[Share] = (0, 0.0)
 
 
 class Cohort:
-    """Quota that the queues of a cohort lend each other.
+    """Quota that the queues of a cohort lend to each other.
 
-    For each cell, `usage` is the sum of the usage by which each queue exceeds the quota that it does not lend.
+    A queue's excess is its usage above the quota that it does not lend. For each cell, `usage` is the sum of these
+    excesses. A cell is one resource of one pool.
     """
 
     def __init__(self, cells: int) -> None:

@@ -8,7 +8,7 @@ rename files either. A file is then written a second time under its final name; 
 whole or not at all (Mountpoint for S3, doc/SEMANTICS.md; read 2026-11-25).
 
 Training waits while the state is copied to the node's memory. Threads then write the copy, each to its own file. A
-checkpoint can be loaded by a different number of processes, because torch.distributed.checkpoint gives each
+checkpoint can be loaded by more or fewer processes than wrote it, because torch.distributed.checkpoint gives each
 process its part of the state.
 """
 

@@ -243,7 +243,7 @@ def _fsdp(
         "fsdp_offload_params": offload,
         "fsdp_cpu_ram_efficient_loading": True,
         # Each process writes one file.
-        # A different number of processes can read the files.
+        # More or fewer processes can read the files later.
         "fsdp_state_dict_type": "SHARDED_STATE_DICT",
         "fsdp_activation_checkpointing": False,
         "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",

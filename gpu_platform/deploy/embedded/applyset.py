@@ -182,13 +182,15 @@ class ApplySet:
 
 
 def outputs_of(parent: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the stack outputs in a live parent, or None if no deployment was completed yet."""
+    """Return the stack outputs in a live ApplySet parent, or None if no deployment has been completed."""
     data = mapping_at(parent, "data")
     return json.loads(data[_OUTPUTS_KEY]) if _OUTPUTS_KEY in data else None
 
 
 def _states_of(parent: Mapping[str, Any]) -> Mapping[ObjectKey, str]:
-    """Return the states in a live parent, or none if an earlier release wrote them in another format."""
+    """Return the object states that are recorded in a live ApplySet parent. The result is empty if an earlier
+    release wrote them in another format.
+    """
     rows: list[tuple[str, str, str, str, str]] = json.loads(mapping_at(parent, "data").get(_STATES_KEY) or "[]")
     if not isinstance(rows, list):
         return {}

@@ -21,7 +21,9 @@ from gpu_platform.live.objects import ObjectKey, object_key
 
 
 def changed_access(client: KubernetesClient, declared: Iterable[KubernetesObject]) -> tuple[Change, ...]:
-    """Return the live objects whose access differs from the declared access, each with the fields that differ."""
+    """Return the live objects in which a field that grants access differs from its declared value, each with the
+    fields that differ.
+    """
     kinds: dict[str, list[KubernetesObject]] = {}
     for item in declared:
         if access_fields(item.key) and not is_unknown(item.manifest):
@@ -30,8 +32,8 @@ def changed_access(client: KubernetesClient, declared: Iterable[KubernetesObject
 
 
 def restore_access(client: KubernetesClient, declared: Iterable[KubernetesObject]) -> tuple[Change, ...]:
-    """Restore the declared access of live objects, and return the changes. Raises Refused if the API server
-    refuses a request.
+    """Restore the declared values of the fields that grant access in live objects. Return the changes. Raises
+    Refused if the API server refuses a request.
     """
     by_key = {item.key: item for item in declared}
     changes = changed_access(client, by_key.values())

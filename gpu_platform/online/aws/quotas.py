@@ -1,4 +1,4 @@
-"""AWS quotas: their usage outside the stack, and the demand of networks and system nodes."""
+"""AWS quotas: their usage outside the stack, and what new networks, system nodes and node groups need."""
 
 from __future__ import annotations
 

@@ -82,7 +82,9 @@ class Block:
         return f"{named}: {self.why}" + (f"; {self.fix}" if self.fix else "")
 
     def to_json(self) -> dict[str, Any]:
-        """Return the reason, its pods and its fix for a JSON report."""
+        """Return the reason why evictions are blocked, the affected pods and their budgets, and the fix, for a
+        JSON report.
+        """
         return {
             "pods": list(self.pods),
             "budgets": list(self.budgets),

@@ -266,7 +266,7 @@ def unused_text(pool: PoolPlan) -> str:
 
 
 def loses_autoscaler(deployed: Mapping[str, Any], pool: PoolPlan, plan: EnvironmentPlan) -> bool:
-    """Return whether an autoscaler has set the size of the deployed pool, and `up` sets it from now on.
+    """Return whether the size of the deployed pool was set by an autoscaler, but will be set by `up` from now on.
 
     The result is False if the last deployment did not record who sets the size.
     """

@@ -65,9 +65,10 @@ def check_offers(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
 
 
 def decisions(context: CompleteContext, pools: Sequence[PoolPlan]) -> Iterator[Decision]:
-    """Yield a warning if pools with the same resource have different autoscalers and no queue selects a pool.
+    """Yield a warning if pools with the same resource and taints have different autoscalers, and no queue selects
+    a pool.
 
-    A pod that tolerates the taints of one such pool fits on new nodes of both pools.
+    For a pending pod that fits on both pools, both autoscalers may then create a node.
     """
     if context.environment.queueing is not None:
         return

@@ -72,10 +72,10 @@ def plan_examples(
     flavors: Mapping[str, str],
     available: Available,
 ) -> tuple[tuple[ExamplePlan, ...], Mapping[ExampleKind, str]]:
-    """Return an example of each kind that fits within the team's quota, and the reason for each kind without an
+    """Return an example of each kind of workload within the team's quota, or the reason why the kind has no
     example.
 
-    `flavors` contains the pool of each resource flavor of the queues.
+    `flavors` maps each resource flavor of the queues to its pool.
     """
     places = list(_places(team, team_plan, queue, flavors, available))
     examples: list[ExamplePlan] = []

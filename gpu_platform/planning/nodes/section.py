@@ -1,4 +1,6 @@
-"""Types for node plans that all packages share: labels, taints, kubelet settings and a company's additions."""
+"""Types for node plans that all packages share: labels, taints, kubelet settings, and a company's additions to
+nodes.
+"""
 
 from __future__ import annotations
 

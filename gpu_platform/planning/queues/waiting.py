@@ -83,6 +83,6 @@ def _startup(pool: PoolPlan, teams: Sequence[Team]) -> int:
 
 
 def _enough(teams: Sequence[Team], pools: Sequence[PoolPlan]) -> str:
-    """Return a timeout that is long enough for all pools, in steps of ten minutes."""
+    """Return a timeout that is long enough for all pools, rounded up to the next multiple of ten minutes."""
     most = max(_startup(pool, teams) + _node_seconds(pool) for pool in pools)
     return duration_value((most // _STEP_SECONDS + 1) * _STEP_SECONDS)

@@ -78,8 +78,8 @@ class SharingPlan:
     """Whether the DRA driver creates MIG instances for claims that request them. Used only with DRA."""
 
     def shares(self, resource: str) -> bool:
-        """Return whether units of a resource are shares of a GPU or MIG instance. GPUs without a layout stay whole
-        in a pool with shared MIG instances.
+        """Return whether units of a resource are shares of a GPU or MIG instance. GPUs without a layout are not
+        shared, even if the pool's MIG instances are shared.
         """
         whole = self.mode == "mig" and self.mig_strategy != "single" and resource == names.GPU_RESOURCE
         return self.replicas > 1 and not whole

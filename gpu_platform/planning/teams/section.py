@@ -191,7 +191,8 @@ class TeamPlan:
     """Service account for pods that name it, or None if the team has neither an identity nor image pull secrets.
     """
     pod_security: PodSecurity = "restricted"
-    """Pod Security level of the namespace, which its label or `fabric` enforces. The workloads satisfy this level.
+    """Pod Security level of the namespace. The namespace's label or the admission rules in `fabric` enforce it.
+    The workloads satisfy this level.
     """
     fabric: FabricAccess | None = None
     """Admission rules that enforce `pod_security` in place of the Pod Security label. They are needed if the pods

@@ -19,7 +19,7 @@ from gpu_platform.stack.addons import Addons
 from gpu_platform.stack.team import Team
 
 _OF_A_VOLUME: Final = "1Gi"
-"""Size that claims for buckets and existing file systems request."""
+"""Storage size that each claim requests for a bucket or an existing file system."""
 
 
 def check_object_quota(team: Team, volumes: Collection[str], addons: Addons, problems: Problems) -> None:

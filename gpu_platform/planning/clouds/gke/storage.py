@@ -240,7 +240,7 @@ def _has(feature: str, cluster: GkeCluster, catalog: Catalog) -> bool:
 
 
 def _disks(machine: MachineType, catalog: Catalog) -> tuple[str, ...]:
-    """Return the disk types that a machine type is known to attach, which are those of its boot disk."""
+    """Return the disk types that are known to work with a machine type: the types that its boot disk may have."""
     return catalog.gcp_family(machine).boot_disk_types
 
 
