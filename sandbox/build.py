@@ -269,7 +269,7 @@ def _mirror_error(origin: Origin, reasons: Mapping[str, Reason]) -> UnknownOutco
 
 
 def _because(reasons: Mapping[str, Reason]) -> str:
-    """Return the reasons as a clause. Subjects with the same fault are named together."""
+    """Return why binaries cannot be downloaded, as a clause. Reasons with the same fault are combined."""
     subjects: dict[str, dict[str, None]] = {}
     for reason in reasons.values():
         subjects.setdefault(reason.fault, {})[reason.subject] = None

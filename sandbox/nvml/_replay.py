@@ -29,7 +29,8 @@ from sandbox.nvml.faults import LOCATIONS
 HANGS: Final = "did-not-return"
 CRASHES: Final = "ended-the-process"
 _OWN_CODES: Final = 900  # first code for error texts that NVML does not have; NVML's only higher code is 999
-# Error kinds of the node agent that differ from NVML's lower-case text: _KINDS in validators/agent/nvml.py.
+# NVML statuses of error kinds that the node agent names itself (_KINDS in validators/agent/nvml.py).
+# The names of the other kinds are NVML's error texts in lower case, with hyphens.
 _KINDS: Final = {
     "no-permission": 4,
     "version-mismatch": 18,
@@ -151,7 +152,9 @@ def _plain(arguments: Sequence[Any], value: Any) -> None:  # noqa: ANN401 - JSON
 
 
 def _struct(*names: str) -> Callable[[Sequence[Any], Any], None]:
-    """Return a function that writes one value to the fields of a struct, or one value for each name."""
+    """Return a function that writes a recorded value to the named fields of a struct. For several fields, the
+    value is a list with one item for each field.
+    """
 
     def write(arguments: Sequence[Any], value: Any) -> None:  # noqa: ANN401 - JSON
         values = cast("list[Any]", value if isinstance(value, list) else [value])

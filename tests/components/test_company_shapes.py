@@ -36,7 +36,7 @@ UNKNOWN = "'unknown' does not match"
 
 
 def rendered(name: str) -> Recorded:
-    """Return the resources that the program registers for a shape when every cloud output is unknown."""
+    """Return the resources that the program registers for one of `SHAPES` if every cloud output is unknown."""
     return record_platform(shape(name))
 
 

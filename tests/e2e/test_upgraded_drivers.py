@@ -90,7 +90,8 @@ def test_a_pinned_older_driver_shows_the_impact_of_its_upgrade(deployed: Platfor
     assert [(pod["namespace"], pod["owner"]) for pod in train["pods"]] == [("vision", "Deployment pretrain")]
 
 
-# This test is the last one in the group, because a return to the older driver would replace it on all nodes again.
+# This test runs last in the group.
+# Going back to the older driver would replace the driver on all nodes again.
 def test_a_driver_upgrade_is_announced_rolled_under_a_budget_and_validated(
     guarded: Platform, base: dict[str, Any]
 ) -> None:

@@ -166,16 +166,14 @@ _EKS_NETWORK = {
 }
 _EKS_CREATE = {"admins": ["arn:aws:iam::123456789012:role/admin"], "api_access": ["203.0.113.0/24"]}
 
-# For each field, the values that the stack needs so that this field and the fields below it have an effect, by
-# place.
-# The values of the longest path are applied last.
-# No value removes a field.
 # NVLink connects the nodes of rack pools.
-# The other providers refuse such pools without the matching capacity.
+# All providers except `existing` refuse such pools without the matching capacity.
 _RACK = by({}, existing={"pools[0].machine_type": "p6e-gb200.36xlarge", "operator.driver.version": "580.173.02"})
 
-# The values, by place, that a stack needs so that a field and the fields below it have an effect.
-# The values of the longest path are applied last. No value removes a field.
+# For each field, the values that the stack needs so that the field and the fields below it have an effect.
+# The values are listed by place.
+# The values of the longest path are applied last.
+# The value None removes a field.
 CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     "budget.usd_per_month": {"budget": {"usd_per_month": 1e9}},
     "monitoring.exporter_version": by(

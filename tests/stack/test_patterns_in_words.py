@@ -20,7 +20,9 @@ SIGNS = ("[a-z", "\\d", "\\S", "\\w", "{1,", "^")
 
 
 def _patterns(node: Any, place: str = "") -> Iterator[tuple[str, str, bool]]:
-    """Yield the place and pattern of each string, and whether it has an example. Patterns of keys have none."""
+    """Yield the place and pattern of each string in a JSON schema, and whether the schema gives an example of the
+    string. Patterns of keys have no examples.
+    """
     if isinstance(node, dict):
         inner = [branch for branch in node.get("anyOf", ()) if "pattern" in branch]
         for one in [*inner, *([node] if "pattern" in node and node.get("type") == "string" else ())]:

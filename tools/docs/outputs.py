@@ -49,7 +49,9 @@ def with_outputs(text: str) -> str:
 
 
 def _wrapped(line: str) -> list[str]:
-    """Wrap a long sentence with an indent, as a terminal would. Rows of tables stay whole."""
+    """Wrap a long sentence at the width of a terminal, and indent the continuation lines. Table rows are not
+    wrapped.
+    """
     text = line.strip()
     if len(line) <= _WIDTH or "  " in text:
         return [line]

@@ -1,4 +1,6 @@
-"""The pods that a trace's job has on planned stacks, and rehearsals compared with figures computed by hand."""
+"""Which pods a job from a trace gets on planned stacks, and rehearsals of traces compared with results computed by
+hand.
+"""
 
 from __future__ import annotations
 

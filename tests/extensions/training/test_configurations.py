@@ -50,11 +50,11 @@ def stage(machines: Machines, parameters: float) -> Layout:
 @pytest.mark.parametrize(
     ("parameters", "expected"),
     [
-        (2.4e9, "no ZeRO"),  # 20 bytes per parameter need 48 of 51 GB
-        (8e9, "ZeRO stage 1"),  # 4 + 16/16 bytes per parameter need 40 GB
-        (13e9, "ZeRO stage 2"),  # 2 + 18/16 bytes per parameter need 41 GB
-        (30e9, "ZeRO stage 3"),  # 18/16 bytes per parameter, and 4 in the largest layer, need 41 GB
-        (70e9, "ZeRO stage 3, optimizer on CPU"),  # 26 GB per GPU; 24/2 bytes per parameter need 840 GB of a pod
+        (2.4e9, "no ZeRO"),  # each GPU needs 48 of 51 GB: 20 bytes per parameter
+        (8e9, "ZeRO stage 1"),  # each GPU needs 40 GB: 4 + 16/16 bytes per parameter
+        (13e9, "ZeRO stage 2"),  # each GPU needs 41 GB: 2 + 18/16 bytes per parameter
+        (30e9, "ZeRO stage 3"),  # each GPU needs 41 GB: 18/16 bytes per parameter, and 4 in the largest layer
+        (70e9, "ZeRO stage 3, optimizer on CPU"),  # 26 GB per GPU; 840 GB per pod: 24/2 bytes per parameter
         (140e9, "ZeRO stage 3, optimizer on NVMe"),  # the pod would need 1,680 GB, but has 1,594 GB
     ],
 )

@@ -28,8 +28,8 @@ def look_up(account: Account, token: str, arguments: Mapping[str, Any]) -> dict[
 
 
 def describe_cluster(account: Account, name: str) -> dict[str, Any] | None:
-    """Return the response to the API's DescribeCluster, or None if there is no such cluster. It is for programs
-    that do not use a Pulumi provider.
+    """Return the response to a DescribeCluster request, or None if there is no such cluster. The response is for
+    programs that call the EKS API without a Pulumi provider.
     """
     found = account.get(CLUSTER, name)
     if found is None:

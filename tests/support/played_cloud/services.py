@@ -22,7 +22,9 @@ class Service(Protocol):
     """Effects of one kind of resource. They may change `outputs` in place."""
 
     def unknown(self, inputs: Properties) -> dict[str, Any]:
-        """Return the outputs that are unknown before the creation, in addition to the outputs in `kinds.yaml`."""
+        """Return outputs that are unknown until the resource is created. `kinds.yaml` lists further unknown
+        outputs.
+        """
         ...
 
     def create(self, account: Account, own_id: str, inputs: Properties, outputs: dict[str, Any]) -> None: ...
@@ -51,8 +53,8 @@ class Services:
         self._store = store
 
     def unknown(self, type_: str, inputs: Properties) -> dict[str, Any]:
-        """Return a kind's outputs that are unknown before its creation, in addition to the outputs in
-        `kinds.yaml`.
+        """Return outputs of a kind that are unknown until the resource is created. `kinds.yaml` lists further
+        unknown outputs.
         """
         service = _SERVICES.get(type_)
         return service.unknown(inputs) if service is not None else {}
