@@ -382,7 +382,7 @@ class Driver(TypedDict, total=False):
 
 
 class Operator(TypedDict, total=False):
-    """NVIDIA GPU Operator in the stack file: its release, and what installs driver and container toolkit."""
+    """NVIDIA GPU Operator in the stack file: its release, and what installs the driver and container toolkit."""
 
     release: str
     driver: Driver
