@@ -141,7 +141,10 @@ def test_checkpoints_of_several_pods_need_a_class_that_many_nodes_write() -> Non
         "disks for one node"
         in refused(two, **job("disk", replicas=2))["training_jobs[0].checkpoints.storage_class"]
     )
-    assert "a storage class" in refused(two, **job("fast"))["training_jobs[0].checkpoints.storage_class"]
+    assert (
+        "a declared storage class ('disk', 'shared')"
+        in refused(two, **job("fast"))["training_jobs[0].checkpoints.storage_class"]
+    )
     assert "default" in refused(two, **job(None))["training_jobs[0].checkpoints.storage_class"]
     for classes, fix in ((storage, "write storage_class: shared"), ({}, "declare a class of type nfs or lustre")):
         several = {**job(None, replicas=2), "storage": classes}

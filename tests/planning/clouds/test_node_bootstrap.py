@@ -142,5 +142,5 @@ def test_what_nodes_of_eks_cannot_run_is_refused(said: dict[str, Any], place: st
 @pytest.mark.parametrize("field", [{"commands": ["true"]}, {"settings": {"motd": "acme"}}])
 def test_gke_refuses_commands_and_settings_and_names_script_and_daemonset(field: dict[str, Any]) -> None:
     (problem,) = problems_on_gke({"bootstrap": field})
-    assert "write" in problem.fix
+    assert "script" in problem.fix
     assert "use a DaemonSet instead" in problem.fix
