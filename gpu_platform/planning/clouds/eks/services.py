@@ -13,12 +13,12 @@ from ipaddress import IPv4Network
 from typing import Final
 
 from gpu_platform.planning.clouds.api_access import is_private
+from gpu_platform.planning.clouds.eks.vpc import POD_RANGES
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.cluster import CreateEks, EksCluster
 
 _CHOSEN_BY_EKS: Final = (IPv4Network("10.100.0.0/16"), IPv4Network("172.20.0.0/16"))
-_CARRIER_GRADE: Final = IPv4Network("100.64.0.0/10")
 _PREFIXES: Final = (12, 24)
 _EXAMPLES: Final = ("172.20.0.0/16", "10.100.0.0/16")
 
@@ -31,7 +31,7 @@ def check_services_cidr(create: CreateEks, problems: Problems) -> None:
         return
     services, vpc = IPv4Network(create.services_cidr), _vpc(create)
     widest, narrowest = _PREFIXES
-    private = is_private(create.services_cidr) and not services.subnet_of(_CARRIER_GRADE)
+    private = is_private(create.services_cidr) and not services.subnet_of(POD_RANGES)
     free = next(one for one in _EXAMPLES if vpc is None or not IPv4Network(one).overlaps(vpc))
     if not private or not widest <= services.prefixlen <= narrowest:
         problems.add(
