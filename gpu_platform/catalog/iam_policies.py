@@ -58,14 +58,6 @@ def iam_policy(policy: str, values: Values) -> dict[str, Any]:
     return {"Version": "2012-10-17", "Statement": list(iam_statements(policy, values))}
 
 
-def policy_names() -> Mapping[str, frozenset[str]]:
-    """Return the values that each policy needs, by the policy's name."""
-    return {
-        name: frozenset(found for one in statements for found in _VALUE.findall(one.model_dump_json()))
-        for name, statements in _policies().items()
-    }
-
-
 @cache
 def _policies() -> Mapping[str, list[_Statement]]:
     folder = resources.files("gpu_platform.catalog") / "iam"

@@ -5,12 +5,20 @@ omitted.
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
+import yaml
 
-from gpu_platform.catalog.iam_policies import iam_policy, iam_statements, policy_names
+from gpu_platform.base.paths import CODE_ROOT
+from gpu_platform.catalog.iam_policies import iam_policy, iam_statements
 
-NAMES = policy_names()
+# The values that each policy of the files needs, by the policy's name.
+NAMES = {
+    name: frozenset(re.findall(r"\{(\w+)\}", json.dumps(statements)))
+    for file in (CODE_ROOT / "gpu_platform" / "catalog" / "iam").glob("*.yaml")
+    for name, statements in yaml.safe_load(file.read_text("utf-8"))["policies"].items()
+}
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))
