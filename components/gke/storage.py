@@ -30,8 +30,8 @@ class GkeFileSystemsArgs:
 
 
 class GkeFileSystems(pulumi.ComponentResource):
-    """Private services access, with which nodes in a VPC that the program creates reach Managed Lustre, and the
-    teams' IAM roles on buckets.
+    """Private services access, and the teams' IAM roles on buckets. Nodes in a VPC that the program creates use
+    private services access to reach Managed Lustre.
 
     Outputs: `parameters`, the parameters that are known only after the deployment, by storage class.
     """

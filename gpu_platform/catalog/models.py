@@ -228,7 +228,7 @@ class NvlinkDomain(Fact):
 
 
 class RdmaDrivers(Fact):
-    """The driver branches with which the NICs of a machine type support GPUDirect RDMA."""
+    """The driver branches that support GPUDirect RDMA over the NICs of a machine type."""
 
     first_without: int = Field(description="first driver branch without it, such as 595")
     source: Source

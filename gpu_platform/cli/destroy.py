@@ -58,7 +58,7 @@ class Destruction:
 
     @property
     def stack(self) -> str:
-        """Name by which commands refer to the stack."""
+        """Name of the stack in commands."""
         return self.loaded.argument
 
     @property

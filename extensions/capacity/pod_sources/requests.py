@@ -92,8 +92,8 @@ def read_containers(spec: ManifestMapping) -> PodContainers:
 
 
 def add_defaults(pod: PodContainers, selector: Mapping[str, str], team: TeamPlan) -> None:
-    """Add the defaults that admission sets for a team's pods: first those of the LimitRange, then those for GPU
-    pods.
+    """Add the defaults that admission sets for a team's pods: first the defaults of the LimitRange, then the
+    defaults for GPU pods.
     """
     for one in (*pod.main, *pod.init):
         for name in (CPU, MEMORY):

@@ -154,7 +154,7 @@ class Job:
         self.shape = job.shape
         self.left = job.duration
         self.state = "new"  # `new`, `queued`, `placing`, `running`, `ended` or `impossible`
-        self.queued = job.arrival  # time by which the queue sorts its jobs
+        self.queued = job.arrival  # the queue sorts its jobs by this time
         self.since = job.arrival  # time at which the job started to wait or to run
         self.admitted = 0.0
         self.deadline = 0.0

@@ -109,7 +109,7 @@ class Adviser:
         return tuple(sorted(found, key=lambda one: bool(one.displaces)))
 
     def _less(self, pending: Sequence[Pending], name: str) -> Iterator[Advice]:
-        """Yield advice to lower the CPU or memory request to the largest value with which all pods of the group
+        """Yield advice to lower the CPU or memory request to the largest value that lets all pods of the group
         get a node.
         """
         lacking = {resource for one in pending for lack in one.lacks for resource in lack.resources}

@@ -21,7 +21,9 @@ _MOST_MOVES: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """Move of a running pod: its index in `Scenario.running`, and that of its new node in `Scenario.nodes`."""
+    """A move of a running pod: its index in `Scenario.running`, and the index of its new node in
+    `Scenario.nodes`.
+    """
 
     running: int
     target: int

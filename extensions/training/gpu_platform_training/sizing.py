@@ -22,7 +22,7 @@ TORCH_STATE_BYTES: Final = 16
 # Fraction of a container's memory that is available for the model state.
 # The remaining memory is for data loaders, pinned buffers and the program.
 _HOST_SHARE: Final = 0.8
-# Factor by which DeepSpeed's estimators multiply the size of the state, to include buffers.
+# DeepSpeed's estimators multiply the size of the state by this factor, to include buffers.
 _BUFFER_FACTOR: Final = 1.5
 # Assume that the largest layer has a sixteenth of the parameters, as in Llama 3 8B.
 # The fraction is smaller in larger models.
