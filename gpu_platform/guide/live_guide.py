@@ -5,6 +5,7 @@ workloads.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -117,16 +118,12 @@ def _quota(client: KubernetesClient, namespace: str) -> Mapping[str, Any]:
 
 def _gated(pods: Iterable[Mapping[str, Any]]) -> tuple[Mapping[str, int], Sequence[str]]:
     """Return the GPU requests of pods that wait for the queue, by ResourceQuota key, and these pods' owners."""
-    units: dict[str, int] = {}
-    owners: dict[str, None] = {}
-    for pod in pods:
-        if all(gate["name"] != _GATE for gate in items_at(pod, "spec", "schedulingGates")):
-            continue
-        for resource, count in gpu_units(pod).items():
-            key = names.quota_key(resource)
-            units[key] = units.get(key, 0) + count
-            owners[_owner(pod)] = None
-    return units, list(owners)
+    waiting = [
+        pod
+        for pod in pods
+        if gpu_units(pod) and any(gate["name"] == _GATE for gate in items_at(pod, "spec", "schedulingGates"))
+    ]
+    return _units_by_key(waiting), list(dict.fromkeys(map(_owner, waiting)))
 
 
 def _ending(pods: Iterable[Mapping[str, Any]], now: datetime) -> tuple[Mapping[str, int], Sequence[str]]:
@@ -140,22 +137,26 @@ def _ending(pods: Iterable[Mapping[str, Any]], now: datetime) -> tuple[Mapping[s
     pkg/controller/jobs/job/job_controller.go (IsActive); kubernetes v1.36.3, pkg/quota/v1/evaluator/core/pods.go
     (QuotaV1Pod); read 2026-11-30.
     """
-    units: dict[str, int] = {}
-    named: list[str] = []
+    ending = [pod for pod in pods if gpu_units(pod) and _is_ending(pod, now)]
+    return _units_by_key(ending), [str(pod["metadata"]["name"]) for pod in ending]
+
+
+def _is_ending(pod: Mapping[str, Any], now: datetime) -> bool:
+    """Return whether a pod was deleted, still runs on a node, and is within its grace period."""
+    metadata = pod["metadata"]
+    ended = mapping_at(pod, "status").get("phase") in ("Succeeded", "Failed")
+    if ended or "deletionTimestamp" not in metadata or not mapping_at(pod, "spec").get("nodeName"):
+        return False
+    grace = timedelta(seconds=int(metadata.get("deletionGracePeriodSeconds") or 0))
+    return now <= datetime.fromisoformat(str(metadata["deletionTimestamp"])) + grace
+
+
+def _units_by_key(pods: Iterable[Mapping[str, Any]]) -> Mapping[str, int]:
+    """Return the GPU units of pods by key of the ResourceQuota."""
+    units = Counter[str]()
     for pod in pods:
-        metadata = pod["metadata"]
-        ended = mapping_at(pod, "status").get("phase") in ("Succeeded", "Failed")
-        if ended or "deletionTimestamp" not in metadata or not mapping_at(pod, "spec").get("nodeName"):
-            continue
-        grace = timedelta(seconds=int(metadata.get("deletionGracePeriodSeconds") or 0))
-        counted = gpu_units(pod)
-        if not counted or now > datetime.fromisoformat(str(metadata["deletionTimestamp"])) + grace:
-            continue
-        named.append(str(metadata["name"]))
-        for resource, count in counted.items():
-            key = names.quota_key(resource)
-            units[key] = units.get(key, 0) + count
-    return units, named
+        units.update({names.quota_key(resource): count for resource, count in gpu_units(pod).items()})
+    return units
 
 
 def _owner(pod: Mapping[str, Any]) -> str:
