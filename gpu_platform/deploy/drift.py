@@ -2,9 +2,9 @@
 
 Server-side apply restores declared fields, but keeps fields that other field managers own, such as a container, a
 port or a key of a map. Such an addition changes what runs, so `preview` and `up` report it. They do not remove it,
-because a person or a controller may need it. There is one exception: in RBAC objects and NetworkPolicies, an
-addition grants access, so `up` removes it. All lists in these objects are atomic, so a declared list is always
-applied as a whole. Only a list that is not declared (the subjects of a team without members) can be added.
+because a person or a controller may need it. RBAC objects and NetworkPolicies are an exception: an addition to
+them grants access, so `up` removes it. All lists in these objects are atomic, so a declared list is always applied
+as a whole. Other clients can add only a list that is not declared, such as the subjects of a team without members.
 
 Source: managedFields (FieldsV1), https://kubernetes.io/docs/reference/using-api/server-side-apply/.
 """
@@ -22,8 +22,8 @@ from gpu_platform.deploy.changes import child_at, owned_fields, place_of
 from gpu_platform.live.client import KubernetesClient, Refused
 from gpu_platform.live.objects import ObjectKey, object_key
 
-# Only these fields of these kinds are examined. Controllers routinely own further fields in all other kinds
-# (nodes, claims, service accounts, namespaces, custom resources).
+# Only these fields of these kinds are examined. In all other kinds (nodes, claims, service accounts, namespaces,
+# custom resources), controllers routinely own fields.
 _EXAMINED: Final[Mapping[str, tuple[str, ...]]] = {
     "CronJob.batch": ("f:spec",),
     "DaemonSet.apps": ("f:spec",),
@@ -50,12 +50,12 @@ _OWNED_BY_OTHERS: Final = (
         "spec.template.metadata.annotations[[]kubectl.kubernetes.io/restartedAt]",
         "`kubectl rollout restart`, which only restarts the pods",
     ),
-    ("Job.batch", "spec.suspend", "Kueue suspends and starts Jobs with it"),
-    ("Job.batch", "spec.template.spec.nodeSelector*", "Kueue sets it when it admits a Job"),
+    ("Job.batch", "spec.suspend", "Kueue suspends and starts Jobs with this field"),
+    ("Job.batch", "spec.template.spec.nodeSelector*", "set by Kueue when it admits a Job"),
     ("Job.batch", "spec.template.spec.schedulingGates*", "Kueue holds pods until it has chosen nodes"),
     ("Job.batch", "spec.template.metadata.annotations[[]kueue.x-k8s.io/*", "Kueue records admitted resources"),
     ("Job.batch", "spec.template.metadata.labels[[]*", "the Job controller labels its pods"),
-    ("Job.batch", "spec.selector*", "the Job controller chooses it"),
+    ("Job.batch", "spec.selector*", "set by the Job controller"),
     ("Service", "spec.clusterIP*", "allocated by the API server"),
     ("Service", "spec.healthCheckNodePort", "allocated by the API server"),
     ("Service", "spec.loadBalancerClass", "cloud controllers"),

@@ -36,8 +36,8 @@ _COMMAND_ANNOTATION: Final = "gpu-platform.dev/command"
 _PROCESS_ANNOTATION: Final = "gpu-platform.dev/process"
 _POLL_SECONDS: Final = 0.5
 _REQUEST_SECONDS: Final = 5.0
-# A Lease that was last renewed this long ago has expired.
-# If clocks differed by more, TLS and tokens would fail.
+# A Lease that was last renewed this long ago has expired, even if the clocks of two machines differ.
+# If they differed by more than this, TLS and tokens would fail.
 _SURELY_EXPIRED_SECONDS: Final = 600.0
 
 
@@ -55,7 +55,7 @@ class StackLock:
         wait_seconds: float = WAIT_SECONDS,
     ) -> None:
         """Prepare a lock for `command` (`up`, `destroy`). Nothing is written before `held`."""
-        seconds = max(lease_seconds / 3, _REQUEST_SECONDS)  # a renewal must not take longer than the Lease
+        seconds = max(lease_seconds / 3, _REQUEST_SECONDS)  # a renewal must end before the Lease expires
         self._client = client.limited(Limits(connect=_REQUEST_SECONDS, read=seconds, total=seconds))
         self._stack = stack
         self._command = command

@@ -29,7 +29,7 @@ def apply_over(
 ) -> dict[str, Any]:
     """Apply an object that exists as `live`. For a Node with taints, keep the taints of others.
 
-    Raises Refused, also if others change the node during every attempt.
+    Raises Refused if the API server refuses the change, or if others change the node during every attempt.
     """
     if object_key(manifest).group_kind != "Node" or "taints" not in mapping_at(manifest, "spec"):
         return client.apply(manifest, dry_run=dry_run)

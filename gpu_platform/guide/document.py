@@ -30,7 +30,7 @@ _WHAT: Final[Mapping[str, str]] = {
     "training": "a training job with torchrun",
     "inference": "an HTTP server on a GPU, with its Service",
     "notebook": "JupyterLab, which is stopped after an hour without use",
-    "batch": "a job in four parts, one pod each",
+    "batch": "a job in four parts, with one pod for each part",
 }
 
 
@@ -167,7 +167,7 @@ def _grants(team: TeamPlan, queue: TeamQueuePlan | None, live: LiveGuide | None)
         )
         if {"requests.cpu", "requests.memory"} & granted.keys():
             yield "The quotas for CPU and memory apply only to pods on nodes without GPUs. A pod with GPUs"
-            yield "receives the part of its node that belongs to its GPUs."
+            yield "receives the share of its node's CPU and memory that belongs to its GPUs."
         if borrowed:
             yield f"Quota that other teams do not use can be borrowed: {', '.join(borrowed)}."
             yield (
@@ -310,7 +310,7 @@ def _running(guide: GuidePlan, team: TeamPlan, queue: TeamQueuePlan | None) -> I
     if queue is not None and queue.default_priority is not None:
         yield f"A Job or other workload without a priority has the priority {queue.default_priority} in the queue."
     if team.pod_defaults is not None:
-        yield "A pod that requests a GPU receives this class, the toleration for GPU nodes, and its GPUs' part of"
+        yield "A pod that requests a GPU receives this class, the toleration for GPU nodes, and its GPUs' share of"
         yield "the CPU and memory of a node, unless it sets them itself. Other pods get 500m CPU and 1 GiB."
     else:
         yield "Pods without requests get 500m CPU and 1 GiB; their limits are 4 CPUs and 16 GiB."
@@ -380,7 +380,7 @@ def _cleanup(guide: GuidePlan) -> Iterator[str]:
     if cleanup.idle_after is not None:
         yield (
             f"- notebooks whose GPUs have been idle for {cleanup.idle_after}, and other objects with the label "
-            f'`{names.IDLE_LABEL}: "true"` on its pods'
+            f'`{names.IDLE_LABEL}: "true"` on their pods'
         )
     yield ""
     yield f"Volumes stay, and so do objects with the label `{names.CLEANUP_LABEL}: never`."

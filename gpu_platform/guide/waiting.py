@@ -201,7 +201,7 @@ def why_pods_are_missing(
             f"deleted pods have ended; `kubectl delete pod {' '.join(ending_pods)} --now` ends them within seconds"
         )
     waiting = any(gated.get(key) for key in started)
-    delete = "waiting pods by fewer replicas of their Deployments" if waiting else "another workload"
+    delete = "waiting pods, by lowering the replicas of their Deployments" if waiting else "another workload"
     return (
         f"a missing pod is refused: {', '.join(over)}, including what may be borrowed. Delete {delete}, "
         "or delete this one and create it again with fewer pods. Otherwise Kueue puts it back into the queue "
@@ -227,8 +227,8 @@ def why_new_pods_are_refused(
         return ""
     return (
         f"Pods that wait for the queue ({', '.join(owners)}) hold {' and '.join(full)} of the ResourceQuota, and "
-        "none is left. The API server refuses new pods, also of started Jobs and of higher priority classes. "
-        "Lower the number of replicas to the pods that can run; Jobs wait without pods."
+        "none is left. The API server refuses new pods, including pods of started Jobs and of higher priority "
+        "classes. Lower the replicas to the number of pods that can run. Jobs need no pods while they wait."
     )
 
 

@@ -99,5 +99,5 @@ _SOURCES: Final[Mapping[str, Callable[[], list[str]]]] = {"aws": aws_sources, "g
 
 
 def credential_sources(kind: str) -> list[str]:
-    """Return the credentials on this machine for one cloud: `kind` is `aws` or `google`."""
+    """Return the credentials on this machine for one cloud. `kind` is `aws` or `google`."""
     return _SOURCES[kind]()

@@ -118,7 +118,7 @@ def _by_pool(nodes: Sequence[Mapping[str, Any]], pools: Sequence[PoolPlan]) -> d
 
 
 def _marks(node: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the keys of the taints and the cordon annotation with which the node agent keeps pods off a node."""
+    """Return the keys of the taints and the cordon annotation that the node agent uses to keep pods off a node."""
     ours = {taint.key for taint in HOLDING_TAINTS}
     tainted = [str(one["key"]) for one in items_at(node, "spec", "taints") if one["key"] in ours]
     cordoned = names.CORDON_ANNOTATION in mapping_at(node, "metadata", "annotations")

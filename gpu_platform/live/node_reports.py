@@ -95,8 +95,8 @@ def with_burn_in(
 ) -> ValidationReport:
     """Return a report that includes the results of active checks.
 
-    `records` are the results by node. `nodes` are `v1/Node` objects. `replacements` names, by pool, the service or
-    controller that recreates the nodes.
+    `records` are the results by node. `nodes` are `v1/Node` objects. `replacements` contains, for each pool, the
+    service or controller that recreates its nodes.
     """
     uids = {node["metadata"]["name"]: node["metadata"]["uid"] for node in nodes}
     pools = {pool.pool: pool for pool in burn_in.pools}
@@ -165,9 +165,10 @@ def _reservations(pool: PoolPlan, now: datetime) -> tuple[ExpectedReservation, .
 
 
 def _size(pool: PoolPlan, now: datetime) -> tuple[int, int, int | None, str]:
-    """Return the minimum, maximum and usual number of nodes, and what sets the number.
+    """Return the minimum, maximum and usual node count of a pool, and what sets the count.
 
-    The usual number is None unless an autoscaler sets the number.
+    The usual count is the desired count of a pool that an autoscaler other than Karpenter resizes. It is None for
+    any other pool.
     """
     nodes = pool.nodes
     if closed := closed_text(pool.cloud_nodes.windows, now):

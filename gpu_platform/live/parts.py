@@ -21,9 +21,9 @@ def find_parts(client: KubernetesClient, parts: Iterable[PartPlan]) -> tuple[Ins
     """Return the workloads in all namespaces that run the controllers `parts`, and the custom resources that
     configure these controllers.
 
-    Workloads that another controller created are left out, because their owner is found. If a controller may be
-    kept off the pools' nodes, workloads whose node selector or affinity may exclude GPU nodes are also left out.
-    Raises Refused and UnknownOutcome.
+    Workloads that another controller created are left out, because the result contains their owner. If a
+    controller may be kept off the pools' nodes, workloads whose node selector or affinity may exclude GPU nodes
+    are also left out. Raises Refused and UnknownOutcome.
     """
     return tuple(found for part in parts for found in _of_part(client, part))
 

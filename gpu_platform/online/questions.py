@@ -13,7 +13,7 @@ from gpu_platform.planning.plan import EnvironmentPlan
 
 
 def questions(plan: EnvironmentPlan, catalog: Catalog, now: datetime) -> Sequence[Lookup]:
-    """Return the lookups in the order of the report. There are none for a sandbox."""
+    """Return the lookups in the order of the report. A sandbox has none."""
     cloud = cloud_of(plan, catalog, now)
     if cloud is None:
         return (installed_lookup(plan, None, catalog),) if plan.cluster.access == "kubeconfig" else ()

@@ -93,7 +93,8 @@ def test_a_widened_rule_and_its_use_are_applied_in_one_run(
     found = _of(stack.preview([*judges(more), *wanted]).changes)
     assert found["two"].action is Action.CREATE
     assert any(
-        f"{judge} refuses it now, but is changed before it is applied" in one for one in found["two"].notices
+        f"{judge} refuses the object now, but is changed before the object is applied" in one
+        for one in found["two"].notices
     )
     stack.up([*judges(more), *wanted])
     live = {one["metadata"]["name"] for one in stack.client.objects("v1", "ConfigMap", namespace=PLACE)}

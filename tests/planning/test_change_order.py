@@ -160,7 +160,7 @@ def test_a_deployment_that_lists_no_pools_tells_of_no_new_ones() -> None:
     outputs = {"teams": {"gone": {"members": ["Group a"]}}}
     found = classify(outputs, plan, load_catalog(), live=None)
     assert [str(step) for step in order_of(found, plan, outputs)] == [
-        "team gone: its rights and, without data, its namespace are deleted"
+        "team gone: its rights are deleted, and also its namespace if it contains no data"
     ]
 
 

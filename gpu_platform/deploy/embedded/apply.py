@@ -1,4 +1,4 @@
-"""Applies the objects of a recorded program to a cluster: server-side apply, wait until ready, prune.
+"""Applies the objects of a recorded program to a cluster, waits until they are ready, and prunes other objects.
 
 Every step can be repeated. Before the first object is changed, the ApplySet's parent lists the kinds and
 namespaces of old and new members. With this list, the next run can finish an interrupted run. An object of another
@@ -113,7 +113,7 @@ class _Run:
         self._judges: list[ObjectKey] = []  # policies, quotas and classes that changed in this run
         self._judges_since = 0.0  # time of the last change to a policy, quota or class (monotonic clock)
         self.applied: set[ObjectKey] = set()
-        self._new_namespaces: set[str] = set()  # created in this run, so objects read in them before are gone
+        self._new_namespaces: set[str] = set()  # created in this run, so they contain none of the old objects
         self.states: dict[ObjectKey, str] = {}  # `state_seen` of objects that need no further apply
         self.skipped: set[ObjectKey] = set()
         self.kept: set[ObjectKey] = set()  # Kueue's objects, if it still manages workloads

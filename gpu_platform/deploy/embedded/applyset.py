@@ -53,7 +53,7 @@ class Inventory:
         )
 
     def with_kinds_of(self, keys: Iterable[ObjectKey]) -> Inventory:
-        """Return the inventory with the kinds and namespaces of further objects."""
+        """Return this inventory, with the kinds and namespaces of the objects `keys` added."""
         other = Inventory.of(keys)
         return Inventory(self.group_kinds | other.group_kinds, self.namespaces | other.namespaces)
 
@@ -157,7 +157,7 @@ class ApplySet:
             return ""
         owner = "is not managed by this engine"
         if label == self.id:
-            owner = "has the label of this stack, which never applied it"
+            owner = "has the label of this stack, although the stack never applied it"
         elif label:
             other = labels.get(STACK_LABEL)
             owner = f"belongs to stack {other!r}" if other else "belongs to another stack"

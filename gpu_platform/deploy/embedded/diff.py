@@ -128,11 +128,14 @@ def _judged_later(
     before: Mapping[str, Any] | None,
     judge: ObjectKey,
 ) -> Change:
-    """Return the change to an object that the server refuses now, but may accept after this run has changed
-    `judge`.
+    """Return the change to an object that the server refuses now, but may accept after this run has changed the
+    policy, quota or other object `judge` that caused the refusal.
     """
     key, manifest = declared.key, members.labelled(declared.manifest)
-    notices = (f"not tried: {judge.kind} {judge.name} refuses it now, but is changed before it is applied",)
+    notices = (
+        f"not tried: {judge.kind} {judge.name} refuses the object now, "
+        "but is changed before the object is applied",
+    )
     before = before or client.get(declared.api_version, key.kind, key.name, key.namespace)
     if before is None:
         return Change(Action.CREATE, key, notices=notices)

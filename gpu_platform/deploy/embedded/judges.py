@@ -29,7 +29,9 @@ def is_judge(key: ObjectKey) -> bool:
 
 
 def refused_by(refusal: Refused, namespace: str, judge: ObjectKey) -> bool:
-    """Return whether the server's message shows that `judge` caused the refusal of an object in a namespace."""
+    """Return whether the server's message shows that the policy, quota or other object `judge` caused the
+    refusal of an object in a namespace.
+    """
     said = refusal.message
     if judge.group == _POLICIES:
         return f"'{judge.name}'" in said and "denied request" in said

@@ -36,7 +36,7 @@ def release_deleted(client: KubernetesClient, declared: Iterable[tuple[str, str]
 
 
 def _release(client: KubernetesClient, kind: str, name: str) -> bool:
-    """Remove Kueue's finalizer from an object that is being deleted. Return whether there was a finalizer."""
+    """Remove Kueue's finalizer from an object that is being deleted. Return whether the object had it."""
     while True:
         live = client.get(_API, kind, name)
         found: Sequence[str] = (
@@ -72,8 +72,8 @@ def kueue_itself(superfluous: Iterable[Mapping[str, Any]]) -> Sequence[Mapping[s
 
 
 def why_kueue_stays(client: KubernetesClient) -> str:
-    """Return the workloads that Kueue has started or keeps waiting, and what to do about them. Return "" if there
-    are none.
+    """Return the workloads that Kueue has started or keeps waiting, and what to do about them, as text. Return ""
+    if Kueue has no such workloads.
     """
     left = [
         one

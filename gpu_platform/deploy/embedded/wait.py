@@ -21,7 +21,7 @@ DEFAULT_TIMEOUT_SECONDS: Final = 600.0  # Pulumi's default for most kinds
 _POLL_SECONDS: Final = 0.25
 _SLOW_POLL_SECONDS: Final = 1.0
 _SLOW_AFTER_SECONDS: Final = 10.0
-_PROGRESS_SECONDS: Final = 5.0  # time between two checks of why an object is not ready
+_PROGRESS_SECONDS: Final = 5.0  # time between two lookups of the reason why an object is not ready
 _LIST_FROM: Final = 4  # with at least this many objects of a kind, one list request replaces individual reads
 _MAX_DETAILS: Final = 4
 
@@ -57,7 +57,7 @@ class NotReady(Finding):
 
 
 def timeout_seconds(declared: KubernetesObject, operation: str) -> float:
-    """Return the timeout of an object: `customTimeouts` of its resource, or its annotation, or the default."""
+    """Return an object's timeout from `customTimeouts` of its resource or from its annotation, or the default."""
     if text := declared.record.timeouts.get(operation):
         return parse_duration(text, f"resource {declared.record.name!r}, timeout of {operation}")
     seconds = annotation(declared.manifest, TIMEOUT_ANNOTATION)
@@ -100,7 +100,7 @@ class Waiter:
             pending = [item for item in pending if item.key not in ready]
 
     def until_one_is_ready(self, awaited: Collection[Awaited]) -> set[ObjectKey]:
-        """Return the ready objects as soon as there is one. All objects are polled together.
+        """Return the ready objects as soon as at least one is ready. All objects are polled together.
 
         Raises NotReady with the objects that have exceeded their timeout. Objects that are still within their
         timeout are only counted.

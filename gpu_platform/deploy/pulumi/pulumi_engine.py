@@ -86,8 +86,8 @@ class PulumiEngine:
     def preview(self) -> Changes:
         """Return the changes that `up` would make to the live objects, without writing state.
 
-        The rules were already checked for the declared program. In a preview that refreshes, policy packs would
-        also check changes by others, and would refuse to repair them. `up` runs the policy packs.
+        The policy rules were already checked for the declared program. In a preview that refreshes, policy packs
+        would also check changes by others, and would refuse to repair them. `up` runs the policy packs.
         """
         stack, steps = self._stack(), Steps()
         with _clean_errors("preview", self._stack_name):
@@ -137,7 +137,7 @@ class PulumiEngine:
         )
 
     def helm_releases(self) -> Mapping[tuple[str, str], str]:
-        """Return, by namespace and name, the chart version of each Helm release in the stack's state. Releases
+        """Return the chart version of each Helm release in the stack's state, by namespace and name. Releases
         whose creation was interrupted are included.
         """
         releases: dict[tuple[str, str], str] = {}
@@ -158,7 +158,7 @@ class PulumiEngine:
         )
 
     def interrupted_creations(self) -> tuple[InterruptedCreation, ...]:
-        """Return the resources that may exist although the state contains only the beginning of their creation.
+        """Return the resources that may exist although the state records only that their creation has begun.
 
         Kubernetes objects are left out, because the next run takes them over. Helm releases are included, because
         Helm refuses a release whose name is already in use.

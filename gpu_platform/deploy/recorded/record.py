@@ -37,7 +37,7 @@ HELM_RELEASE_TYPE: Final = "kubernetes:helm.sh/v3:Release"
 PROVIDER_PREFIX: Final = "pulumi:providers:"
 PULUMI_PREFIX: Final = "pulumi:"  # types that exist only in the state, such as stacks, providers and stashes
 KUBERNETES_PREFIX: Final = "kubernetes:"
-_FRAMES_READ: Final = 1  # number of stack frames for each resource; the SDK fails with fewer
+_FRAMES_READ: Final = 1  # number of stack frames that the SDK reads for each resource; it fails with fewer
 
 StackResolver = Callable[[str], Mapping[str, Any] | None]
 """Returns the outputs of the stack that a stack reference names, or None if they are unknown."""
@@ -84,7 +84,7 @@ class ResourceRecord:
         return self.inputs if self.revealed_inputs is None else self.revealed_inputs
 
     def to_json(self) -> dict[str, Any]:
-        """Return the entry of resources.json."""
+        """Return the entry of this resource in resources.json."""
         return {
             "urn": self.urn,
             "type": self.type,

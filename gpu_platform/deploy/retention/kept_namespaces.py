@@ -410,7 +410,7 @@ def _is_last(live: Mapping[str, Any]) -> bool:
 
 
 def _stays(live: Mapping[str, Any], namespaces: Collection[str]) -> bool:
-    """Return whether an object is one of the namespaces, a policy or limit in one of them, or a kept claim."""
+    """Return whether an object is one of `namespaces`, a policy or limit in one of them, or a kept claim."""
     key = object_key(live)
     if is_kept_claim(live) or _team_of_policy(live) in namespaces:
         return True

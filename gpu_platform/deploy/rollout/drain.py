@@ -19,18 +19,20 @@ def evicted_pods(pods: Sequence[Pod]) -> list[Pod]:
 
 
 def blocks_of(pods: Sequence[Pod], budgets: Sequence[DisruptionBudget]) -> tuple[Block, ...]:
-    """Return what keeps the pods of a node from being evicted, according to the status of the budgets."""
+    """Return the reasons why pods of a node cannot be evicted, according to the status of the budgets."""
     found = (block_of(guarded_pod(pod), budgets) for pod in evicted_pods(pods))
     return merged([*_of_daemons(pods), *(block for block in found if block is not None)])
 
 
 def ask_evictions(client: KubernetesClient, pods: Sequence[Pod]) -> tuple[Block, ...]:
-    """Return what keeps the pods of a node from being evicted, according to a dry run of each eviction."""
+    """Return the reasons why pods of a node cannot be evicted, according to a dry run of each eviction."""
     return merged([*_of_daemons(pods), *_asked(client, evicted_pods(pods))])
 
 
 def _of_daemons(pods: Sequence[Pod]) -> Iterator[Block]:
-    """Yield a block for each DaemonSet pod with GPUs, because a drain does not free these GPUs."""
+    """Yield, for each DaemonSet pod with GPUs, the reason why a drain does not evict it and so does not free its
+    GPUs.
+    """
     for pod in daemon_gpu_pods(pods):
         yield daemon_block(pod_name(pod), daemon_set_of(pod))
 

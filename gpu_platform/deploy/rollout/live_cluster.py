@@ -20,8 +20,8 @@ _POLICY_API: Final = "nvidia.com/v1"
 
 @dataclass(frozen=True, slots=True)
 class OperatorConfigs:
-    """ConfigMaps that the live ClusterPolicy refers to. A field is None if there is no reference or no such
-    ConfigMap.
+    """ConfigMaps that the live ClusterPolicy refers to. A field is None if the ClusterPolicy names no
+    ConfigMap, or if the ConfigMap does not exist.
     """
 
     mig: Mapping[str, Any] | None

@@ -143,7 +143,7 @@ class NodeRoll:
         self._blocks = ask_evictions(self._client, pods)
         self._ask_at = now + _ASK_EVERY_SECONDS
         lasting = [block for block in self._blocks if block.forever]
-        # The check runs twice, because fewer pods are counted while a controller replaces a pod.
+        # Two checks in a row must agree, because a budget counts fewer pods while a controller replaces a pod.
         if lasting and any(block.forever for block in before):
             self._leave(blocks_text(lasting))
         elif self._blocks and self.taken and now > self._begun_at + self._rules.drain_timeout_seconds:

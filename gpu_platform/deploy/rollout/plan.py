@@ -61,9 +61,7 @@ class NodeChange:
 
     @property
     def obstacle(self) -> int:
-        """Whether something prevents draining the node: 0 if nothing does, 1 if the obstacle is temporary, 2 if it
-        is permanent.
-        """
+        """The obstacle to draining the node: 0 for none, 1 for a temporary obstacle, 2 for a permanent one."""
         if self.unmanaged or any(block.forever for block in self.blocks):
             return 2
         return 1 if self.blocks else 0
@@ -254,7 +252,7 @@ _OWN_LABELS = (names.DEVICE_PLUGIN_CONFIG_LABEL, names.MIG_CONFIG_LABEL)
 
 
 def offers(node: Node, resources: Mapping[str, int]) -> bool:
-    """Return whether a node's allocatable resources have exactly these counts of extended resources."""
+    """Return whether a node's allocatable amount of each of these extended resources equals the given count."""
     allocatable = mapping_at(node, "status", "allocatable")
     return all(str(allocatable.get(name, "0")) == str(count) for name, count in resources.items())
 

@@ -240,7 +240,9 @@ def _too_old(parts: Sequence[PartPlan], product: _Product, others: list[Workload
 def _definitions(
     plan: EnvironmentPlan, installed: Installed, parts: Sequence[PartPlan]
 ) -> Iterator[OnlineFinding]:
-    """Yield a finding for each controller whose CRDs stop `up`, or lack a field that some workloads need."""
+    """Yield a finding for each controller whose CRDs would make `up` fail, or lack a field that workloads may
+    need.
+    """
 
     def is_needed(one: CrdField) -> bool:
         by_kueue = one.by == "kueue" and plan.queues is not None

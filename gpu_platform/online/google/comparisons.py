@@ -97,7 +97,7 @@ def _reasons(pool: PoolPlan, found: Reservation, now: datetime) -> Iterator[tupl
     if not found.specific:
         yield (
             "stops",
-            "any machine may use it, but a pool can name only a reservation that machines must name to use it",
+            "any machine may use it, but a pool can use only a reservation that requires machines to name it",
             "create the reservation with --require-specific-reservation",
         )
     if found.count and found.count < pool.nodes.desired:

@@ -112,7 +112,7 @@ def _geometry_remainder(pool: PoolPlan, catalog: Catalog) -> float:
 
 
 def _gpus_each(pool: PoolPlan, capacity: NodeCapacity, geometry: float) -> Mapping[str, float]:
-    """Return the GPUs in one unit of each resource. Compute slices outside MIG instances are left out."""
+    """Return the number of GPUs in one unit of each resource, without compute slices outside MIG instances."""
     whole = sum(
         capacity.gpus_each[name] * count for name, count in capacity.units.items() if _is_cut(pool, name) and count
     )
@@ -166,7 +166,7 @@ def _usable(
 def _smallest_need(capacity: NodeCapacity, groups: Sequence[PodGroup], resource: str) -> NodeResources:
     """Return the requests per unit of the smallest pod that uses a resource.
 
-    If there is no such pod, return the unit's share of a node.
+    If no pod uses the resource, return the share of a node's CPU and memory that belongs to one unit.
     """
     requesting = [group for group in groups if group.resource == resource and capacity.pool in group.needs]
     if not requesting:

@@ -24,7 +24,10 @@ def fields_text(platform: str, name: str, pool_path: str) -> str:
 
 @cache
 def declared_properties() -> Mapping[tuple[str, str], tuple[str, ...]]:
-    """Return the fields that set each property, in the order of the models. Keys are a platform and a property."""
+    """Return the fields that set each property, in the order in which the models declare them.
+
+    Each key is a pair of a platform and a property.
+    """
     found: dict[tuple[str, str], list[str]] = {}
     for model, path in ((Pool, ""), *((cluster, "cluster.") for cluster in _models(Cluster))):
         for field, shown in _declared(model, path):

@@ -151,8 +151,8 @@ def impacts_of_resized(
         because = (
             f"an edit of count sets the number of nodes to desired; write desired: {present} to keep them"
             if pool.name in edited
-            else "without an autoscaler, `up` sets the number of nodes to desired, whoever has changed it; to "
-            f"keep them, write count: {{desired: {_in_each_zone(present, pool)}}}"
+            else "without an autoscaler, `up` sets the number of nodes to desired, no matter who changed it; "
+            f"to keep them, write count: {{desired: {_in_each_zone(present, pool)}}}"
         )
         yield Impact(
             subject=f"pool {pool.name}",
@@ -170,8 +170,8 @@ def impacts_of_resized(
 
 
 def _in_each_zone(nodes: int, pool: PoolPlan) -> int:
-    """Round a number of nodes up to a multiple of the number of zones, if the pool's platform requires equal
-    zones.
+    """Round a node count up to a multiple of the number of zones, if the pool's platform requires the same number
+    of nodes in each zone.
     """
     return nodes + -nodes % (len(pool.cloud_nodes.zones) or 1) if pool.cloud_nodes.equal_zones else nodes
 
@@ -630,7 +630,7 @@ def _of_driver_owner(pool: PoolPlan, old: str, new: str, live: LiveState | None)
         duration=durations.Duration(None, "a node has no GPUs until its host has a driver"),
         parts=(Part(Phase.NODES, subject, "the operator removes its driver"),),
         because="the operator deletes its driver's pods, which unload the driver if they can, so pods with GPUs "
-        "may fail, and new ones cannot start: drain the nodes first",
+        "may fail, and new pods with GPUs cannot start: drain the nodes first",
         changes_nodes=True,
     )
 

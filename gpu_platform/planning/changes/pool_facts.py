@@ -18,7 +18,7 @@ EXISTING = "existing"
 
 
 def pool_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
-    """Return the stack output `pools` as plain JSON: platform, size, protection and properties of each pool."""
+    """Return the stack output `pools`, with the platform, size, protection and properties of each pool."""
     return {pool.name: _facts(pool, plan) for pool in plan.pools}
 
 
@@ -30,7 +30,7 @@ CLUSTER_PROTECT = "cluster.protect"
 
 
 def protected(plan: Plan) -> tuple[str, ...]:
-    """Return the stack output `protected`: the subjects that the engine refuses to delete, as text."""
+    """Return the stack output `protected`, which names the subjects that the engine refuses to delete."""
     own = [f"stack {plan.stack}{PROTECT_FIELD}"] if plan.protect else []
     if plan.kind == "team":
         return tuple(own)

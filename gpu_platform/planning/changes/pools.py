@@ -37,7 +37,7 @@ BLOCKS: Final = "capacity_blocks"
 # With several capacity blocks, each block has its own values for these properties.
 _OF_A_BLOCK: Final = {"capacity_reservation", "subnet_ids", "subnets"}
 _PER_ZONE: Final = "node_count"
-"""Property with the number of nodes in each zone, on platforms whose pools have the same number in each zone."""
+"""Property that contains the node count of each zone, on platforms that require the same count in each zone."""
 
 # Properties that contain the pool's name, so they differ even if only the name has changed.
 _NAMED_AFTER_THE_POOL = {
@@ -222,7 +222,7 @@ def resized_pools(previous: object, plan: EnvironmentPlan) -> tuple[str, ...]:
 
 
 def sized_pools(previous: object, plan: EnvironmentPlan) -> tuple[str, ...]:
-    """Return the deployed pools whose number of nodes the next `up` sets to `desired`, whoever has resized them.
+    """Return the deployed pools whose node count the next `up` sets to `desired`, no matter who has resized them.
 
     These are pools without an autoscaler, and pools whose `count` was edited. `previous` is the output `pools` of
     the deployed stack.
@@ -447,7 +447,7 @@ def _keep_all(old: Mapping[str, Any], pool: PoolPlan) -> str:
 
 
 def _peak(old: Mapping[str, Any], new: Mapping[str, Any], pool: PoolPlan) -> str:
-    """Return a text about nodes that exist only while zones are removed, or an empty string.
+    """Return a note about nodes that exist only while zones are removed, or an empty string.
 
     A larger number of nodes per zone first applies to the old zones, including the zones that are then removed.
     """

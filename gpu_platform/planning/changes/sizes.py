@@ -70,7 +70,10 @@ def size_changes(
 
 
 def usd_per_hour(plan: EnvironmentPlan, unused: Mapping[str, int]) -> float | None:
-    """Return the cost of the desired nodes. For pools in `unused`, `unused` contains the number of nodes."""
+    """Return the cost of the planned nodes in USD per hour, or None if it is not known.
+
+    `unused` contains the pools whose edited `desired` changes no nodes, each with the node count to use instead.
+    """
     if plan.cost.usd_per_hour is None:
         return None
     kept = (

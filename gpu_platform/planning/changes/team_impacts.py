@@ -82,7 +82,9 @@ def _of_leaving(namespace: str, facts: Mapping[str, Any], live: LiveState | None
     reported separately.
     """
     subject = f"team {namespace}"
-    deleted = Part(Phase.DELETION, subject, "its rights and, without data, its namespace are deleted")
+    deleted = Part(
+        Phase.DELETION, subject, "its rights are deleted, and also its namespace if it contains no data"
+    )
     yield Impact(
         subject=subject,
         effect=Effect.CUTS_ACCESS,
@@ -127,7 +129,7 @@ def _of_team(
         new["quota"],
         queue.ceiling if queue is not None else {},
         live,
-        "running pods continue; new ones are refused above the quota"
+        "running pods continue; new pods are refused above the quota"
         if queue is None
         else "running workloads continue; the queue starts the next workload when usage is below the quota; "
         f"{_LOST_PODS}",
@@ -136,7 +138,7 @@ def _of_team(
         yield from _of_queue(namespace, mapping_of(old.get("queue")), new["queue"], queue, live)
     lower = _lower(mapping_of(old.get("objects")), new["objects"])
     if lower:
-        kept = "existing objects stay, new ones above the limit are refused"
+        kept = "existing objects stay, and new objects above the limit are refused"
         yield _less(namespace, "quota.objects", lower, kept)
 
 
@@ -284,7 +286,7 @@ def _renamed(namespace: str, old: str, new: str) -> Impact:
         new=f"queue {new}",
         parts=(Part(Phase.TEAMS, f"team {namespace}", "queue"),),
         because=f"a label on members' objects names queue {old}, which is deleted: workloads that wait there "
-        "never start, and new pods of Deployments, StatefulSets and CronJobs are refused, also those "
+        "never start, and new pods of Deployments, StatefulSets and CronJobs are refused, including pods "
         "that replace running ones. Members write the label "
         f"{names.QUEUE_LABEL}: {new} on waiting Jobs, in spec.template.metadata of Deployments and StatefulSets "
         "and in spec.jobTemplate.metadata of CronJobs, and recreate waiting pods",

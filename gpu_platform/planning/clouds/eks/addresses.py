@@ -131,7 +131,9 @@ def check_addresses(
                 Decision(subject=f"cluster {cluster.name}", what="warning: addresses", chosen=where, why=why)
             )
         elif wider:
-            allowed = f"{short.least} or more, which {short.nodes} take, including the nodes that a roll adds"
+            allowed = (
+                f"{short.least} or more, which {short.nodes} take, including the nodes that a rolling update adds"
+            )
             problems.at(field).add(where, allowed, f"write {field}: {wider} before the VPC is created")
         else:
             _refuse_nodes(short, vpc, groups, problems)
@@ -155,7 +157,8 @@ def _refuse_nodes(found: _Shortage, vpc: VpcPlan, groups: Sequence[_Group], prob
     each = largest.takes(short.field, pods_apart=vpc.pods_cidr is not None).least
     fewer = max(0, largest.nodes - ceil((short.least - short.room) / each))
     Problems(largest.path, problems.found).add(
-        f"{largest.nodes} nodes that take {largest.nodes * each} addresses, including the nodes that a roll adds",
+        f"{largest.nodes} nodes that take {largest.nodes * each} addresses, including the nodes that a rolling "
+        "update adds",
         f"{fewer}, or more zones: {short.nodes} need more than {_where(short, widest)}",
         f"write {max(0, fewer - largest.rolled)}{with_range}, or {_MORE_ROOM}",
     )

@@ -299,7 +299,9 @@ def _of_system(pool: SystemPool, kubernetes: str) -> Iterator[ClusterSetting]:
         values=(pool.release_version,) if pool.release_version is not None else (),
         # The AWS provider changes nothing if `release` is removed from the stack file (see `rolled_image`).
         loss="rolls-nodes" if pinned else "in-place",
-        on_loss=_ONE_BY_ONE if pinned else "no node is replaced now; the next roll uses the newest EKS image",
+        on_loss=_ONE_BY_ONE
+        if pinned
+        else "no node is replaced now; the next rolling update uses the newest EKS image",
         gain="rolls-nodes",
         on_gain=_ONE_BY_ONE,
     )

@@ -41,8 +41,8 @@ def check_existing(one: ExistingStorage, here: Problems) -> None:
 
 
 def plan_existing(name: str, one: ExistingStorage, cluster: EksCluster) -> Iterator[VolumePlan]:
-    """Yield the volume of each team in `one.teams`. If the stack file names no teams, the caller has set
-    `one.teams` to all teams.
+    """Yield the volume of each team of the storage entry `one`. If the stack file names no teams for the entry,
+    the caller has set `one.teams` to all teams.
     """
     for team in one.teams or ():
         path = one.path(team)

@@ -123,7 +123,7 @@ def size_system_pool(
             f"{counted(pool.desired_size, 'node')} of {' or '.join(pool.instance_types)}"
             + (f", with {room_text(room)} for controllers on each" if room is not None else ""),
             f"room for {wanted}, most of it for {largest(demands.controllers)}: there is none for "
-            f"{', '.join(lacking)}, no autoscaler adds nodes for them, and `up` would wait in vain",
+            f"{', '.join(lacking)}, no autoscaler adds nodes for them, and `up` would time out",
             _fix(pool, demands),
         )
     why = (

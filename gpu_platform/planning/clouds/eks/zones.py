@@ -7,7 +7,7 @@ from typing import Final
 from gpu_platform.catalog.zones import AWS_ZONE
 
 ZONE_LETTERS: Final = "abcdefg"
-"""Last letters of zone names."""
+"""Letters that the names of zones end in, such as `a` in us-east-1a."""
 
 
 def region_of_zone(zone: str) -> str:

@@ -81,8 +81,8 @@ def below(bucket: str, prefix: str) -> str:
 
 
 def plan_bucket(name: str, one: BucketStorage) -> Iterator[VolumePlan]:
-    """Yield the volume of each team in `one.teams`. If the stack file names no teams, the caller has set
-    `one.teams` to all teams.
+    """Yield the volume of each team of the storage entry `one`. If the stack file names no teams for the entry,
+    the caller has set `one.teams` to all teams.
     """
     for team in one.teams or ():
         yield VolumePlan(

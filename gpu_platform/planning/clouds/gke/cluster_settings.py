@@ -96,8 +96,8 @@ def _of_create(cluster: GkeClusterPlan, create: CreateGkePlan) -> Iterator[Clust
 
 
 def _of_access(create: CreateGkePlan) -> Iterator[ClusterSetting]:
-    """Yield a setting for each way to reach the cluster or log in to it. An edit to the stack file can remove
-    these ways.
+    """Yield a setting for each way to reach the cluster or to log in. An edit to the stack file can remove such a
+    way.
     """
     yield ClusterSetting(
         name="dns_access",
