@@ -3,7 +3,8 @@
 The Lease is next to the ApplySet's parent in `kube-system`. Its holder renews it three times per lease duration. A
 killed run therefore blocks other runs for at most one lease duration. Runs on the same machine are not blocked,
 because they detect that the process has ended. As in client-go, a waiting run considers the Lease expired if
-nobody renews it during the wait, because the clocks of two machines may differ.
+nobody renews it for one lease duration of the wait. The clocks of two machines may differ, so the run compares the
+time in the Lease with its own clock only to find Leases that were last renewed many minutes ago.
 """
 
 from __future__ import annotations

@@ -79,7 +79,8 @@ def held_queues(client: KubernetesClient, queues: Iterable[TeamQueuePlan]) -> It
 def is_held(live: Mapping[str, Any]) -> bool:
     """Return whether an object is a held queue, or a LocalQueue of a held ClusterQueue.
 
-    Waiting for a held queue does not help. The engine waits for a ClusterQueue before it applies the LocalQueue.
+    The engine does not wait for such a queue, because it is not active until the hold ends. Any other ClusterQueue
+    is active before the engine applies its LocalQueue, so a LocalQueue waits only for a held ClusterQueue.
     """
     if object_key(live).group_kind not in _QUEUES:
         return False

@@ -31,7 +31,10 @@ class TeamStack:
 
 @dataclass(frozen=True, slots=True)
 class DeployedQuota:
-    """Quota of a team's namespace that applies now. `hard` has the format of Kubernetes."""
+    """The quota that now applies to a team's namespace.
+
+    `hard` has the format of a ResourceQuota's `spec.hard`, but does not include quota that the team may borrow.
+    """
 
     stack: str
     hard: Mapping[str, str]
