@@ -209,7 +209,11 @@ def test_system_nodes_count_against_the_quotas_of_their_machine_type(
     assert plan.kind == "environment"
     needed = prerequisites(plan, ())
     assert needed is not None
-    quotas = [(quota.name, quota.unit) for quota in needed.quotas if quota.what == "system nodes, including rolls"]
+    quotas = [
+        (quota.name, quota.unit)
+        for quota in needed.quotas
+        if quota.what == "system nodes, including rolling updates"
+    ]
     assert quotas == [(cpus, "vCPU")]
     assert disks in [quota.name for quota in needed.quotas]
 

@@ -16,10 +16,10 @@ HOURS_PER_MONTH = 730  # 365 days x 24 h / 12, as used in the clouds' bills
 
 
 def allocated_shares(pools: Sequence[PoolPlan], quota: Mapping[str, int]) -> dict[str, float]:
-    """Return the share of each pool's GPU capacity that a quota covers. `quota` contains units by resource.
+    """Return, by pool, the fraction of the desired nodes' GPUs that a quota covers, or 1 if a pool has no GPUs.
 
-    A quota is not tied to a pool. If several pools offer a resource, its units are divided among these pools in
-    proportion to the units that they offer.
+    `quota` contains units by resource. A quota is not tied to a pool. If several pools offer a resource, its units
+    are divided among these pools in proportion to the units that they offer.
     """
     totals: dict[str, int] = {}
     for pool in pools:
@@ -30,8 +30,9 @@ def allocated_shares(pools: Sequence[PoolPlan], quota: Mapping[str, int]) -> dic
 
 
 def held_shares(pools: Sequence[PoolPlan], held: Mapping[str, Mapping[str, int]]) -> dict[str, float]:
-    """Return the share of each pool's GPU capacity that pods use. `held` contains the used units by pool and
-    resource.
+    """Return, by pool, the fraction of the desired nodes' GPUs that pods use, or 1 if a pool has no GPUs.
+
+    `held` contains the used units by pool and resource.
     """
     shares: dict[str, float] = {}
     for pool in pools:
@@ -44,8 +45,10 @@ def held_shares(pools: Sequence[PoolPlan], held: Mapping[str, Mapping[str, int]]
 
 
 def _weighed(pool: PoolPlan, shares: Mapping[str, float]) -> float:
-    """Return the average of the shares of a pool's resources, weighted by physical GPUs. The share of a pool
-    without GPUs is 1.
+    """Return the fraction of a pool's GPUs that is used or covered by a quota, or 1 for a pool without GPUs.
+
+    `shares` contains this fraction for the units of each resource. Each resource is weighted by the fraction of a
+    node's GPUs that its units take.
     """
     if not pool.has_gpus:
         return 1.0
@@ -63,7 +66,10 @@ def idle_cost(pools: Sequence[PoolPlan], cost: CostPlan, held: Mapping[str, Mapp
 
 
 def _total(lines: Sequence[PoolCost], used: Mapping[str, float]) -> float | None:
-    """Return the cost of the unused shares of all pools with a known price. `used` is the used share by pool."""
+    """Return the cost of the unused part of all pools with a known price, or None if no pool has one.
+
+    `used` contains the used fraction of each pool.
+    """
     known = [line.usd_per_hour * (1 - used.get(line.pool, 0.0)) for line in lines if line.usd_per_hour is not None]
     return fsum(known) if known else None
 
@@ -157,9 +163,9 @@ def decisions(
     *,
     alerts: bool = False,
 ) -> tuple[Decision, ...]:
-    """Return decisions about the prices of the pools and their maximum cost, and about a missing budget.
+    """Return the decisions that explain the prices of the pools, their maximum cost and the budget, if any.
 
-    `alerts` indicates whether an alert watches the budget.
+    `alerts` is true if an alert compares the cost of the running nodes with the budget.
     """
     if not cost.pools:
         return ()
@@ -168,14 +174,14 @@ def decisions(
     sizes = ", ".join(f"{pool.name} {most_nodes(pool, cluster)}" for pool in pools)
     nowhere = any(one.reference for one in cost.prices)
     why = "the stack file sets no region" if nowhere else "only prices of the cluster's region"
-    why += "; `usd_per_hour` of a pool replaces it"
+    why += "; `usd_per_hour` of a pool overrides the list price"
     return (
         Decision(subject=subject, what="prices", chosen=cost.prices_text, why=why),
         Decision(
             subject=subject,
             what="highest cost",
             chosen=most,
-            why=f"maximum nodes, including rolls: {sizes}; the most expensive machine type of each pool",
+            why=f"maximum nodes, including rolling updates: {sizes}; the most expensive machine type of each pool",
         ),
         *(_budget(subject, cost, budget, alerts=alerts) if budget is not None else ()),
     )

@@ -18,7 +18,7 @@ class PoolCost:
 class UsedPrices:
     """On-demand list prices of one region, with the dates of the lists. They determine the cost of pools.
 
-    `reference` indicates whether the stack file sets no region. The prices at the cluster's location may then
+    `reference` is true if the stack file sets no region. The prices at the cluster's location may then
     differ.
     """
 
@@ -36,8 +36,8 @@ class UsedPrices:
 class CostPlan:
     """Known cost of the desired nodes in USD/h, pools with an unknown price, and the cost that no quota covers.
 
-    The cost is None if no pool has a known price. `prices` are the list prices used. `declared` are pools whose
-    price is set in the stack file.
+    The cost is None if no pool has a known price. `prices` are the list prices on which the cost is based.
+    `declared` are pools whose price is set in the stack file.
     """
 
     usd_per_hour: float | None

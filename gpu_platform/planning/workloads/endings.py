@@ -74,8 +74,8 @@ def ending_decisions(team: Team, available: Available) -> Iterator[Decision]:
 
 
 def _deadline(subject: str, declared: str, pool: PoolPlan, then: str, *, rounds: int = 1) -> Iterator[Decision]:
-    """Yield a warning if a deadline, divided by the number `rounds` of consecutive pods, exceeds the lifetime of a
-    node.
+    """Yield a warning if a deadline exceeds the lifetime of a node. If pods run in several `rounds`, the deadline
+    is first divided by their number.
     """
     endings = ((one.after, one.why) for one in _endings(pool))
     if limit := _below(parse_duration(declared) // rounds, endings):
@@ -132,8 +132,8 @@ def _moved(team: Team, cluster: RayCluster, available: Available) -> Iterator[De
                 for pool, pods in texts.items()
             )
             + may_run,
-            why="the cluster loses all tasks, actors and objects with its head, and a worker's with the worker; "
-            "for pods that must stay, write a pool of fixed size, for the head in head.pool",
+            why="if the head stops, the cluster loses all tasks, actors and objects, and if a worker stops, those "
+            "on the worker; for pods that must keep running, use a pool of fixed size, for the head in head.pool",
         )
 
 

@@ -126,7 +126,7 @@ def _quotas(cluster: GkeClusterPlan) -> Iterator[CloudQuota]:
             unit="vCPU",
             region=cluster.region,
             amount=system * create.system_vcpus,
-            what="system nodes, including rolls",
+            what="system nodes, including rolling updates",
         )
     for name, gb in sorted(disks.items()):
         yield CloudQuota(name=name, unit="GB", region=cluster.region, amount=gb, what="boot disks of all nodes")
