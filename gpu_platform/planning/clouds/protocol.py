@@ -127,8 +127,8 @@ class CloudPools:
     surge_nodes: Callable[[PoolPlan, CloudCluster], int] = lambda pool, cluster: 0
     """Return how many nodes the pool may have above its maximum while its nodes are rolled."""
     properties: Callable[[PoolPlan, CloudCluster], Mapping[str, str]] = lambda pool, cluster: {}
-    """Return properties of the pool, by their names in the cloud's API. A change to one of them replaces the pool
-    or its nodes.
+    """Return properties of the pool, by their names in the cloud's API. A change to one of them may replace the
+    pool, or replace or remove nodes.
     """
     check_nodes: Callable[[Pool, Problems], None] = _nothing
     """Record problems with the pool's `nodes` that do not depend on its machine type.

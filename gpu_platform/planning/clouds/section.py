@@ -491,8 +491,8 @@ class ClusterPlan:
     pool_properties: Mapping[str, Mapping[str, str]] = field(
         default_factory=dict[str, Mapping[str, str]], metadata=NOT_IN_JSON
     )
-    """For each cloud pool, the properties by their names in the cloud's API. A change to one of them replaces the
-    pool or its nodes.
+    """For each cloud pool, the properties by their names in the cloud's API. A change to one of them may replace
+    the pool, or replace or remove nodes.
     """
     settings: tuple[ClusterSetting, ...] = field(default=(), metadata=NOT_IN_JSON)
     """Settings of the cloud cluster that a preview compares with the last deployment."""

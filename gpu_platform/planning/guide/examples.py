@@ -37,7 +37,7 @@ _NO_QUOTA: Final = "the team has no quota left for a resource that a pool offers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """A way to run a pod with one resource of a pool.
+    """One way to run the team's pods on a pool, either with one of its GPU resources or without GPUs.
 
     `left` is the number of units that are still available, or, for pods without GPUs, the number of pods that may
     still start. `share` is the fraction of a node that one unit takes. `cpu` and `memory` are the remaining
@@ -265,7 +265,7 @@ def _size(kind: ExampleKind, place: _Place) -> tuple[int, int]:
 
 
 def _share(place: _Place, units: int) -> tuple[int, int]:
-    """Return the millicores and MiB that a pod gets for its share of the node."""
+    """Return the millicores and MiB that a pod gets for its share of the node, or fixed amounts without GPUs."""
     if not place.pool.has_gpus:
         return _CPU_ONLY
     part = place.share * units * _OF_A_NODE

@@ -33,8 +33,8 @@ class ExamplePlan:
     shared: bool = False
     """Whether pods on several nodes write to the claim that the manifest creates."""
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Annotations of its pods. They tell Kueue how close together to place the pods, and tell Karpenter not to
-    disrupt their nodes.
+    """Annotations of its pods. They define how close together Kueue places the pods, and keep autoscalers from
+    removing the nodes of the pods.
     """
     node_seconds: int | None = None
     """Lifetime of the nodes that are provisioned for its pods, or None if no nodes are provisioned for them."""

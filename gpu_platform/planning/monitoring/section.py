@@ -31,7 +31,7 @@ class AlertRule:
 
     @property
     def runbook(self) -> str:
-        """The heading in docs/runbooks.md."""
+        """The anchor of the alert's section in docs/runbooks.md."""
         return self.alert.lower()
 
 

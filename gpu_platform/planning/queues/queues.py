@@ -95,8 +95,8 @@ def _check_starts(
     available: Available,
     problems: Problems,
 ) -> None:
-    """Record a problem for quotas that count a GPU twice, and for declared workloads that cannot start even if
-    other teams lend all the quota that they can.
+    """Record a problem for quotas that count a GPU twice, for limits by pool that are too high, and for declared
+    workloads that cannot start even if other teams lend all the quota that they can.
     """
     divided = _divide(environment, own_stack, available)
     shares = divided.division.teams

@@ -58,7 +58,7 @@ def check(
 
 
 def plan(context: CompleteContext, pools: Sequence[PoolPlan], kubernetes: str | None) -> Decided[StoragePlan]:
-    """Return the storage classes that are declared or that the cloud's nodes need, with their drivers.
+    """Return the storage classes that are declared or that the cloud's nodes need, and the volumes of teams.
 
     `kubernetes` is the minor version of the planned cluster, if it is known.
     """

@@ -60,10 +60,10 @@ def quota_limits(environment: Environment, available: Available) -> Mapping[str,
 def over_allocated(
     teams: Sequence[TeamPlan], limits: Mapping[str, float], own: Quotas, others: Quotas
 ) -> tuple[OverAllocation, ...]:
-    """Return each resource for which the quotas of all stacks add up to more units than the pools offer.
+    """Return each resource for which the quotas of all stacks add up to more units than `limits` allows.
 
-    `own` are the deployed quotas of the stack that contains `teams`. `others` are the deployed quotas of all other
-    stacks on the environment.
+    A resource is left out if only the teams in `teams` have a quota for it. `own` are the deployed quotas of the
+    stack that contains `teams`. `others` are the deployed quotas of all other stacks on the environment.
     """
     planned: Quotas = {team_plan.namespace: team_plan.quota for team_plan in teams}
     found: list[OverAllocation] = []

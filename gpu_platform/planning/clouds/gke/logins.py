@@ -113,7 +113,7 @@ def no_groups(groups: Sequence[str]) -> str:
 def login_notes(
     cluster: GkeCluster, team: str, members: Sequence[str], *, own_stack: bool
 ) -> tuple[Decision, ...]:
-    """Return warnings about members of a team who cannot log in, and the IAM role that they need.
+    """Return a warning about Google groups that cannot log in, and the IAM role that the members of a team need.
 
     `own_stack` is true if the team has a separate stack, which contains no Google Cloud resources.
     """

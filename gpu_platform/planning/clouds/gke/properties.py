@@ -1,5 +1,5 @@
-"""Properties of GKE node pools, with the names of the GKE API. A change to one of them replaces the pool or its
-nodes.
+"""Properties of GKE node pools, with the names of the GKE API. A change to one of them may replace the pool, or
+replace or remove nodes.
 
 The effects of a change are documented in catalog/facts/pool_changes.yaml.
 """

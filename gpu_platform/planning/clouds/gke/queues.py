@@ -26,7 +26,7 @@ llm-d/llm-d#1738, and SkyPilot's guide for Kueue, which excludes these resources
 """
 PROVISIONING_CLASS: Final = "queued-provisioning.gke.io"
 _REQUEST_LABEL: Final = "autoscaling.gke.io/provisioning-request"
-_REQUEST_DETAIL: Final = "ResizeRequestName"  # detail of the ProvisioningRequest that contains the label's value
+_REQUEST_DETAIL: Final = "ResizeRequestName"  # detail of a ProvisioningRequest with the value of the label
 # gce-topology-host is left out, because Compute Engine defines it as a single machine, which is one node
 # (2026-11-28).
 _LEVELS: Final = tuple(f"cloud.google.com/gce-topology-{level}" for level in ("block", "subblock"))
@@ -36,7 +36,8 @@ _FAMILIES: Final = ("a3-highgpu-8g", "a3-megagpu-", "a3-ultragpu-", "a4-", "a4x-
 def topology_levels(pool: PoolPlan) -> tuple[str, ...]:
     """Return the topology levels of a pool.
 
-    Network levels are known only for compact placement or a reservation.
+    Network levels are known only for training pools of some machine families, with compact placement or a
+    reservation.
     """
     placed = pool.placement == "compact" or pool.capacity["type"] == "reservation"
     known = pool.machine_type.startswith(_FAMILIES) and pool.workload == "training" and placed
