@@ -19,12 +19,12 @@ class HasJsonForm(Protocol):
         ...
 
 
-@cache  # once per class: isinstance with a protocol would check the attributes of every value
+@cache  # cached by class, because isinstance with a protocol checks the attributes of every value
 def _has_json_form(kind: type[Any]) -> bool:
     return callable(getattr(kind, "to_json", None))
 
 
-@cache  # once per class: `fields` collects the fields on each call, and a Plan has thousands of parts
+@cache  # cached by class, because `fields` collects the fields on each call, and a Plan has thousands of parts
 def _names(kind: type[Any]) -> tuple[tuple[str, str], ...] | None:
     """Return the attributes of a dataclass and their names in JSON, or None for any other class."""
     if not is_dataclass(kind):

@@ -1,6 +1,6 @@
 """Priority classes that every cluster has, and the ResourceQuota that admits pods with these classes.
 
-Clusters can restrict these classes to namespaces with a ResourceQuota that lists them; GKE does this for every
+Clusters can restrict these classes to namespaces with a ResourceQuota that lists them. GKE does this for every
 namespace except kube-system. On other clusters the quota has no effect. Source: Kubernetes documentation, Resource
 Quotas, "Limit Priority Class consumption by default"; read 2026-11-29.
 """

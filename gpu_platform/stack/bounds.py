@@ -1,8 +1,8 @@
 """Limits for YAML files, checked on the parser's events before any value is constructed.
 
-With nested aliases, a few hundred bytes of YAML can expand to gigabytes. Some ten thousand levels of nesting crash
-the process. The limits are far above the needs of a platform: a stack file with 200 pools and 1,000 teams has
-about 30,000 values.
+With nested aliases, a few hundred bytes of YAML can expand to gigabytes. About ten thousand levels of nesting
+crash the process. The limits are far above the needs of a platform: a stack file with 200 pools and 1,000 teams
+has about 30,000 values.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class DeviceRequirements(SpecModel):
 
 
 class DeviceClass(DeviceRequirements):
-    """DeviceClass for Dynamic Resource Allocation. Its devices share a name and have a separate quota."""
+    """DeviceClass for Dynamic Resource Allocation. Pods request devices by its name, and it has its own quota."""
 
     type: Literal["gpu", "mig"] | None = None
     """`gpu` selects whole GPUs, `mig` selects MIG instances. The default is `mig` if `profile` is set, else `gpu`.

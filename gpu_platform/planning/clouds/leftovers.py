@@ -14,4 +14,4 @@ LEFTOVERS: Final = (
     "load balancers of Services, Gateways and Ingresses, and volumes of claims, that exist when the cluster is "
     "deleted: delete these objects before `pulumi destroy`, or run `gpu-platform destroy`, which lists them first"
 )
-"""Entry of `retained` for a cluster that the program creates."""
+"""Entry for a cluster that the program creates, in the plan's list of resources that `destroy` does not delete."""

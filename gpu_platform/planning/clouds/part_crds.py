@@ -20,7 +20,7 @@ RELEASE = ("meta.helm.sh/release-namespace", "meta.helm.sh/release-name")
 
 
 def definition_names(parts: Iterable[PartPlan]) -> tuple[str, ...]:
-    """Return the names of the CRDs that `crd_problems` compares."""
+    """Return the names of the CRDs that `crd_problems` checks."""
     charts = [(part, part.chart) for part in parts if part.chart is not None]
     return tuple(
         dict.fromkeys(

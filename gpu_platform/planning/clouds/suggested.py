@@ -50,7 +50,9 @@ _RULES: Final[Mapping[VendorName, _Rules]] = {
     ),
     "gcp": _Rules(needs_zone=lambda _: True, first_zone=lambda region: f"{region}-a"),
 }
-"""Rules by vendor. On-premises machines have neither zones nor cloud settings, so they have no rules."""
+"""Rules for the zone of a suggested pool, by vendor. On-premises machines have neither zones nor cloud settings,
+so they have no rules.
+"""
 
 
 def with_working_fabric(machine: MachineType, catalog: Catalog) -> MachineType:

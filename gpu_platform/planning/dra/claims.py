@@ -66,7 +66,7 @@ def class_resources(devices: Sequence[DeviceOffer]) -> tuple[ResourceOffer, ...]
 
 
 def type_of(demand: DeviceRequirements) -> Literal["gpu", "mig"]:
-    """Return whether a request is for whole GPUs or MIG instances."""
+    """Return `gpu` for a request for whole GPUs, or `mig` for a request for MIG instances."""
     if isinstance(demand, DeviceClass) and demand.type is not None:
         return demand.type
     return "mig" if demand.profile is not None else "gpu"

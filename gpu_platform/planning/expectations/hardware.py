@@ -31,7 +31,8 @@ _WITH_RDMA: Final = ("efa", "mlx5")  # kinds of NICs for which programs must reg
 # Since Hopper, the fabric manager registers the GPUs of an HGX baseboard.
 # Source: NVIDIA, Fabric Manager User Guide, "GPU Fabric State"; read 2026-11-25.
 _WITH_FABRIC_STATE: Final = frozenset({"hopper", "blackwell"})
-MEMORY_TOLERANCE_PERCENT: Final = 1.5  # reserved pages and ECC change NVML's total by about this much
+# Reserved pages and ECC change the total memory that NVML reports by about this much.
+MEMORY_TOLERANCE_PERCENT: Final = 1.5
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,7 @@ def _node(requirements: NodeRequirements, cloud: Cloud, catalog: Catalog, nodes:
         sources |= dict.fromkeys(of_cloud, f"{of_sharing} on {of_machine}")
     # GPU Feature Discovery runs only with the operator.
     # Strategy `single` renames the product and counts instances.
-    # Shares of MIG instances change only the instances' label.
+    # If MIG instances are shared, only the label of the instances changes.
     # Source: k8s-device-plugin v0.20.0, internal/lm/mig-strategy.go, newGPULabelers; read 2026-11-29.
     if requirements.gpu is not None and software.device_plugin == "operator" and sharing.mig_strategy != "single":
         unrenamed = sharing.shares(names.GPU_RESOURCE) and not sharing.renamed

@@ -27,9 +27,9 @@ class Expectation:
 
     `rolled` means that the platform changes nodes one after another. While a node waits for its turn, a different
     value is reported as unknown and not as a fault. `mig_config` is the value of the label `nvidia.com/mig.config`
-    that requests the expected value; a node that already has this label no longer waits. `at_boot` means that a
-    node receives the value when it boots. Because `up` reboots no node to change the value, a node with another
-    value passes. `remedy` describes how a node gets the value.
+    that requests the expected value. A node that already has this label value no longer waits. `at_boot` means
+    that a node receives the value when it boots. Because `up` reboots no node to change the value, a node with
+    another value passes. `remedy` describes how a node gets the value.
     """
 
     value: Any

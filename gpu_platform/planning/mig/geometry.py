@@ -1,10 +1,10 @@
 """Decides which multisets of MIG profiles fit on a GPU, and where each instance starts.
 
-A layout is legal if its instances can be placed; it is not enough that the sum of their slices fits. An instance
-takes a run of memory slices that begins at one of its profile's start positions. So 3g+3g+1g is illegal on an
-A100, because the two 3g take all eight memory slices, but 4g+3g is legal. Source: NVIDIA Multi-Instance GPU User
-Guide, "Supported MIG Profiles" and NVML's nvmlDeviceGetGpuInstancePossiblePlacements. The catalogue contains the
-start positions.
+A layout is legal only if all its instances can be placed. It is not enough that the sum of their slices fits. An
+instance takes contiguous memory slices that begin at one of its profile's start positions. So 3g+3g+1g is illegal
+on an A100, because the two 3g instances take all eight memory slices, but 4g+3g is legal. Source: NVIDIA
+Multi-Instance GPU User Guide, "Supported MIG Profiles" and NVML's nvmlDeviceGetGpuInstancePossiblePlacements. The
+catalogue contains the start positions.
 """
 
 from __future__ import annotations

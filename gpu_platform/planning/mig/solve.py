@@ -18,7 +18,7 @@ from gpu_platform.planning.mig.layouts import largest_multisets
 class MigSolution:
     """GPUs that hold the requested instances.
 
-    `gpus` contains the placed instances of each GPU; GPUs with the same layout are adjacent. `bound` is a lower
+    `gpus` contains the placed instances of each GPU. GPUs with the same layout are adjacent. `bound` is a lower
     bound for the number of GPUs.
     """
 
@@ -106,8 +106,8 @@ def mig_parted_document(
     """Return the solution as a mig-parted config, with one entry in `mig-configs` per node of `gpus_per_node`
     GPUs.
 
-    On the last node, GPUs that are not needed stay whole. mig-parted takes only counts; it finds the start
-    positions itself.
+    On the last node, GPUs that are not needed stay whole. The config contains only counts, because
+    mig-parted finds the start positions itself.
     """
     nodes = [gpus[first : first + gpus_per_node] for first in range(0, len(gpus), gpus_per_node)]
     configs: dict[str, Any] = {}

@@ -122,7 +122,7 @@ def gpu_alerts(monitoring: Monitoring, catalog: Catalog) -> Iterator[AlertRule]:
 
 
 def _xid_alerts(catalog: Catalog) -> Iterator[AlertRule]:
-    """Yield an alert for each alert name of the Xid error classes, and an alert on Xid errors of many processes.
+    """Yield an alert for each kind of Xid error, and an alert if many processes on a GPU fail with Xid errors.
 
     Metrics contain the code of an error but never its text.
     """
@@ -155,8 +155,9 @@ def _xid_alerts(catalog: Catalog) -> Iterator[AlertRule]:
 
 
 def _always_has_nodes(pool: PoolPlan) -> bool:
-    """Return whether a pool always has nodes: it has no schedule and no limited capacity, and is not created on
-    demand.
+    """Return whether a pool always has nodes.
+
+    Such a pool has no schedule, its capacity has no start or end, and its nodes are not created on demand.
     """
     if pool.schedule is not None or pool.nodes.least == 0:
         return False

@@ -1,8 +1,8 @@
 """Plans how GPU metrics are scraped, recorded and alerted on.
 
-In managed Prometheus, the labels pod and namespace of a target take precedence, and the metric's labels are
-renamed to exported_.... Sources: GKE docs, Collect and view DCGM metrics, 2026-11-23; Google Cloud Managed Service
-for Prometheus docs; Prometheus operator API, ServiceMonitor attachMetadata; 2026-11-25.
+In managed Prometheus, the labels pod and namespace of a target take precedence, and the metric's labels with
+these names get the prefix exported_. Sources: GKE docs, Collect and view DCGM metrics, 2026-11-23; Google Cloud
+Managed Service for Prometheus docs; Prometheus operator API, ServiceMonitor attachMetadata; 2026-11-25.
 """
 
 from __future__ import annotations

@@ -49,7 +49,9 @@ class Taint:
 READINESS_TAINT: Final = Taint(key=names.READINESS_TAINT_KEY, value="pending", effect="NoSchedule")
 STARTUP_TAINT: Final = Taint(key=names.STARTUP_TAINT_KEY, value="true", effect="NoSchedule")
 FAILED_TAINT: Final = Taint(key=names.FAILED_TAINT_KEY, value="", effect="NoSchedule")
-"""The node agent sets this taint. Its value is the name of the Lease that permits the taint."""
+"""Taint that the node agent sets on a failing node. On the node, its value is the name of a Lease, because Leases
+limit how many nodes of a pool are tainted.
+"""
 HOLDING_TAINTS: Final = (READINESS_TAINT, STARTUP_TAINT, FAILED_TAINT)
 
 HUGE_PAGE_MIB = 2

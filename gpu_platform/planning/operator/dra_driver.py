@@ -1,4 +1,4 @@
-"""Plan NVIDIA's DRA driver next to the device plugin. The driver is used only for ComputeDomains.
+"""Plan NVIDIA's DRA driver alongside the device plugin. The driver is used only for ComputeDomains.
 
 A ComputeDomain lets pods on several nodes share GPU memory over NVLink. The driver starts the IMEX daemons on the
 domain's nodes and gives pods a channel. The device plugin still allocates GPUs. With mode dra, the operator's

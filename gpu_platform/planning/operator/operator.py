@@ -73,10 +73,10 @@ def plan(
     pools: Sequence[PoolPlan],
     metrics: ConfigMapPlan | None,
 ) -> Decided[OperatorPlan]:
-    """Return the plan for the GPU Operator on these pools. `resolved_pools` contain each pool's GPU sharing as the
-    stack file declares it.
+    """Return the plan for the GPU Operator on these pools.
 
-    CPU pools are ignored, because the operands select nodes with GPUs and tolerate only the taints of GPU pools.
+    `resolved_pools` are the same pools, with their sharing configurations from the stack file. CPU pools
+    are ignored, because the operands select nodes with GPUs and tolerate only the taints of GPU pools.
     """
     with_gpus = [one for one in zip(pools, resolved_pools, strict=True) if one[0].has_gpus]
     pools, resolved_pools = [pool for pool, _ in with_gpus], [resolved for _, resolved in with_gpus]

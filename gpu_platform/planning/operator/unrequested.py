@@ -20,7 +20,7 @@ from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.section import PoolPlan
 
 UNREQUESTED: Final = "GPUs that no pod requested"
-"""Name of these decisions in the output of `check`."""
+"""Name that `check` prints for decisions about GPUs that no pod requested."""
 UNPRIVILEGED_DEVICES: Final = "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED"
 """Environment variable of the operator's toolkit. It allows unprivileged containers to get GPUs by setting
 NVIDIA_VISIBLE_DEVICES.

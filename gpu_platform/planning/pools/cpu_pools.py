@@ -1,7 +1,7 @@
 """Check CPU pools, whose machine type has no GPUs. They run monitoring, ingress, Ray heads and data loaders.
 
-Only the machine type makes a pool a CPU pool; there is no field for it. Settings that only GPU pools can have are
-refused.
+The machine type determines whether a pool is a CPU pool. No field of the pool sets this. Settings that only GPU
+pools can have are refused.
 """
 
 from __future__ import annotations

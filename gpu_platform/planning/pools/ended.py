@@ -1,4 +1,4 @@
-"""Find pools whose capacity has ended, or has not begun although nothing starts their nodes later."""
+"""Find pools whose capacity has ended, or has not begun and whose nodes nothing starts later."""
 
 from __future__ import annotations
 

@@ -52,8 +52,8 @@ _WITH_TRAINER: Final = (
 _REPLICAS: Final = 2
 # Kueue's default adds LessThanInitialShare.
 # With both strategies, workloads of borrowing teams can preempt each other endlessly.
-# Kueue chooses them as if it also preempted workloads of a lower class in the waiting workload's team, but then
-# keeps those workloads running.
+# Kueue chooses the workloads to preempt as if it also preempted workloads of a lower class in the waiting
+# workload's team, but then keeps the workloads of this team running.
 _FAIR_STRATEGIES: Final = ("LessThanOrEqualToFinalShare",)
 _RETRY_SECONDS: Final = 60
 _MOST_RETRY_SECONDS: Final = 3600

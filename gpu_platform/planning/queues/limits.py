@@ -51,9 +51,9 @@ def flavor_quotas(
 ) -> tuple[FlavorQuota, ...]:
     """Return a team's quotas by flavor, first for nodes without GPUs and then for the pools that the team may use.
 
-    Kueue tries the flavors in this order. `priority` is the team's priority class. Pools for the purpose with the
-    same name come first. `flavors` maps each pool to the name of its flavor. `checks` maps each pool whose nodes
-    are provisioned by requests to its admission check.
+    Kueue tries the flavors in this order. `priority` is the team's priority class. Pools whose workload type has
+    the same name come first. `flavors` maps each pool to the name of its flavor. `checks` maps each pool whose
+    nodes are provisioned by requests to its admission check.
 
     Every team has quota for all of a pool's resources that pods claim in addition to GPUs, because the GPU quota
     already limits them.
@@ -107,9 +107,7 @@ def _claimed(pool: PoolPlan, classes: Sequence[str]) -> Iterator[Limits]:
 
 
 def _nodes(pool: PoolPlan, part: Mapping[str, ByPool], offers: Offers) -> Fraction:
-    """Return how many nodes of a pool are needed for the units of all its resources, in proportion to their
-    GPUs.
-    """
+    """Return how many nodes of a pool the units in `part` take, in proportion to the GPUs that they represent."""
     gpus = sum(
         (
             part[name].get(pool.name, 0) * offer.gpus
@@ -167,15 +165,15 @@ def cohort_amounts(
 
 
 def amounts(pool: PoolPlan, part: Mapping[str, ByPool], offers: Offers) -> Mapping[str, int]:
-    """Return the amounts of the GPU resources in `part` on a pool, and the amounts of CPU (millicores) and memory
-    (bytes) that belong to their GPUs.
+    """Return the units of each GPU resource in `part` for a pool, with the CPU (millicores) and memory (bytes)
+    that belong to the GPUs of these units.
     """
     cpu, mib = _of_node(pool, _nodes(pool, part, offers))
     return {"cpu": cpu, "memory": mib * _MIB, **{name: part[name].get(pool.name, 0) for name in offers}}
 
 
 def _of_node(pool: PoolPlan, nodes: Fraction) -> tuple[int, int]:
-    """Return the free CPU in millicores and the free memory in MiB on a number of nodes of a pool."""
+    """Return the free CPU (millicores) and memory (MiB) on the given number of nodes of a pool."""
     free = free_resources(pool)
     return math.floor(nodes * free.cpu_millicores), math.floor(nodes * free.memory_mib)
 

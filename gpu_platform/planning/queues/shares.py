@@ -106,7 +106,7 @@ def _most_on_a_node(name: str, declared_type: str, pool: PoolPlan, available: Av
 
 @dataclass(slots=True, kw_only=True)
 class _Claim:
-    """A team's claim on units of one resource, or the claim of the reserve, during the division.
+    """A claim of a team, or of the reserve, on units of one resource while the pools are divided.
 
     `left` is the number of units that the claim still needs, and `given` contains the units that it already has.
     """
@@ -322,7 +322,9 @@ def _for_cohorts(borrowing: _Borrowing, cohorts: Sequence[str], spare: ByPool) -
 
 
 def _asked(borrowing: _Borrowing, most: Mapping[str, ByPool]) -> dict[str, dict[str, int]]:
-    """Return how many units of each pool the teams of each cohort borrow, if the cohorts lend at most `most`."""
+    """Return how many units of each pool the teams of each cohort borrow, if the cohorts lend at most the units
+    in `most`.
+    """
     asked: dict[str, dict[str, int]] = {cohort: {} for cohort in most}
     for team in borrowing.teams:
         cohort = queue_settings(team).cohort

@@ -26,7 +26,7 @@ from gpu_platform.planning.workloads import workloads_of
 class PoolSpending:
     """Cost of one pool in USD/h, or None if its price is unknown.
 
-    `capacity` is the pool's capacity type. `price_source` and `price_date` belong to the price of a node. The idle
+    `capacity` is the pool's capacity type. `price_source` and `price_date` describe the price of a node. The idle
     cost is the cost of GPUs that are paid for but not in use, from the measured or declared utilisation. It is
     None if the utilisation is not known.
     """
@@ -70,7 +70,7 @@ class TeamSpending:
 
     @property
     def usd_per_hour(self) -> float:
-        """Cost of the team's shares of all pools with a known price."""
+        """Cost of the GPUs that the team's quota covers, in all pools with a known price."""
         return fsum(self.by_pool.values())
 
 

@@ -27,7 +27,7 @@ def by_caches(
 ) -> Iterator[Decision]:
     """Yield a warning for each pool whose nodes have a disk that caches may fill.
 
-    `storage` must contain the names of all teams. `in_pod` means that each pod has its own cache for a bucket.
+    Each entry of `storage` must name all its teams. `in_pod` means that each pod has its own cache for a bucket.
     """
     teams: dict[str, list[int]] = {}
     buckets = [one for one in storage.values() if isinstance(one, BucketStorage) and one.cache_gib]

@@ -159,8 +159,9 @@ def text_of_ingress(one: PodIngress) -> str:
 
 
 def network_decisions(team: Team, cloud: Cloud) -> tuple[Decision, ...]:
-    """Return the decisions about the egress and ingress of a team. If the team's cloud resources stay out of
-    reach, one decision says so.
+    """Return the decisions about the egress and ingress of a team.
+
+    If the team cannot reach its cloud resources, one decision explains why.
     """
     found: list[Decision] = []
     subject = f"team {team.name}"

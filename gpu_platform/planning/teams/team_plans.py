@@ -309,7 +309,7 @@ def check_reserve(
 
 
 def _written(place: str, units: int) -> str:
-    """Return the quota of one resource as YAML. `place` comes from `quota_place`."""
+    """Return the quota of one resource as YAML. `place` is the path of the resource within the quota."""
     field, _, key = place.partition(".")
     return f"{{{field}: {{{key}: {units}}}}}" if key else f"{{{field}: {units}}}"
 

@@ -1,4 +1,4 @@
-"""Plan the validation gate."""
+"""Plan the validation gate, which keeps team pods off nodes that have not passed validation."""
 
 from __future__ import annotations
 

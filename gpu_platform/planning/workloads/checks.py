@@ -237,7 +237,7 @@ def _check_room(one: DeclaredPods, team: Team, available: Available, here: Probl
         return
     place = here.at("replicas")
     if any(problem.path == place.path for problem in here.found):
-        return  # another check refuses a pool of fixed nodes with too few GPUs or devices
+        return  # another check refuses a fixed-size pool that has too few GPUs or devices
     room, at_once = pool_capacity(one, team, pool, available), pods_at_once(one, queues=queues)
     if at_once > room.most > 0:
         place.add(

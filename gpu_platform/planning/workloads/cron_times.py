@@ -20,7 +20,7 @@ _LIMITS: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
 
 
 def cron_times(schedule: str) -> Iterator[datetime]:
-    """Yield the times of a cron schedule within a year."""
+    """Yield the times at which a cron schedule starts jobs within a year."""
     fields = schedule.split(" ")
     minutes, hours, days, months, weekdays = map(_values, fields, _LIMITS)
     either = not fields[2].startswith("*") and not fields[4].startswith("*")
@@ -32,9 +32,10 @@ def cron_times(schedule: str) -> Iterator[datetime]:
 
 
 def cron_in(hours: SchedulePlan) -> str:
-    """Convert the days and start time of a pool's schedule to a cron expression in UTC.
+    """Return a cron schedule in UTC for jobs that run when a pool's schedule starts the pool.
 
-    It uses the standard-time offset of the time zone, so that no time comes before the pool's start.
+    The cron schedule uses the UTC offset of standard time. During daylight saving time, its jobs run later than
+    the pool's start instead of before it.
     """
     starts = (hours.starts_next(_MONDAY), hours.starts_next(_MONDAY + _HALF_A_YEAR))
     start = min(starts, key=lambda start: start.utcoffset() or timedelta())

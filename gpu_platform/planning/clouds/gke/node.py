@@ -25,7 +25,9 @@ from gpu_platform.stack.sharing import Mig, TimeSlicing
 NO_DEVICE_PLUGIN_LABEL = "gke-no-default-nvidia-gpu-device-plugin"
 """Label that keeps GKE's device plugin and GKE's driver installation off a node (NVIDIA/aicr#2047)."""
 QUEUED_KEY = "cloud.google.com/gke-queued"
-"""Key of a taint that GKE sets itself, and of a label that GKE does not set (cluster-toolkit)."""
+"""Key of a taint that GKE adds to nodes with queued provisioning. The program sets the label with the same key,
+because GKE does not set it (cluster-toolkit).
+"""
 LOCAL_SSD_GB = 375
 """Size in GB of a local SSD on most machine types. The catalogue contains the sizes for the other machine types.
 """

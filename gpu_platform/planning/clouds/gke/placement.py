@@ -17,7 +17,8 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.cluster import GkeCluster
 from gpu_platform.stack.pool import FlexStart, Pool
 
-MAX_PARALLEL_UPGRADES = 20  # sum of surge and unavailable nodes, from the provider's schema of upgrade_settings
+# Limit for surge plus unavailable nodes. Source: the provider's schema of upgrade_settings.
+MAX_PARALLEL_UPGRADES = 20
 _POLICY = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
 

@@ -333,7 +333,10 @@ class CreateGkePlan:
 
     @property
     def system_leaves_zones(self) -> bool:
-        """Always False, because each zone has at least one system node."""
+        """Whether a new system node may be in a different zone than the disks of the old node's pods.
+
+        Always False, because each zone has at least one system node.
+        """
         return False
 
     @property
@@ -426,15 +429,21 @@ class GkeClusterPlan:
 
     @property
     def releases(self) -> Mapping[str, Mapping[str, Any]]:
-        """Always empty, because GKE runs the autoscaler itself."""
+        """Helm values for controllers that the pools need. Always empty, because GKE runs the autoscaler."""
         return {}
 
     def kubernetes_problem(self, running: str) -> None:
-        """Return None, because the declared version is only a minimum."""
+        """Return why `up` cannot upgrade the control plane.
+
+        The result is always None, because the declared version is only a minimum.
+        """
 
     @property
     def parts(self) -> tuple[PartPlan, ...]:
-        """Always empty, because GKE provides all controllers that the pools need."""
+        """Controllers that the program or the cluster's owner installs for the pools.
+
+        Always empty, because GKE provides all controllers that the pools need.
+        """
         return ()
 
     @property
@@ -457,7 +466,10 @@ class GkeClusterPlan:
 
     @property
     def known_zones(self) -> tuple[str, ...]:
-        """Always empty, because pools use the zones of the region that are known to offer their machine type."""
+        """Zones of pools that name no zone.
+
+        Always empty, because such a pool uses the zones of the region that are known to offer its machine type.
+        """
         return ()
 
     @property
