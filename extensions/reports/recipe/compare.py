@@ -11,6 +11,7 @@ from typing import Final
 
 from extensions.reports.recipe.document import Constraint, Criteria, Recipe
 from gpu_platform.api.plans import EnvironmentPlan, os_release
+from gpu_platform.base.versions import version_numbers
 from gpu_platform.catalog import Catalog
 
 
@@ -140,8 +141,8 @@ def _kubernetes(constraint: Constraint, sign: str, wanted: str, minor: str | Non
     )
     if minor is None:
         return _with(answer, Verdict.UNKNOWN, "declare cluster.kubernetes")
-    numbers = _numbers(wanted)
-    if len(numbers) > 2 and numbers[2] and numbers[:2] == _numbers(minor):
+    numbers = version_numbers(wanted)
+    if len(numbers) > 2 and numbers[2] and numbers[:2] == version_numbers(minor):
         return _with(answer, Verdict.UNKNOWN, "the cloud chooses the patch release")
     of_minor = ".".join(map(str, numbers[:2]))
     return _with(answer, Verdict.MET if _compared(minor, sign, of_minor) else Verdict.NOT_MET, "")
@@ -186,9 +187,5 @@ def _compared(found: str, sign: str, wanted: str) -> bool:
 
 
 def _padded(version: str) -> tuple[int, ...]:
-    numbers = _numbers(version)
+    numbers = version_numbers(version)
     return (*numbers, *(0 for _ in range(4 - len(numbers))))
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(one) for one in version.removeprefix("v").split("."))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from gpu_platform.base.errors import Problem
+from gpu_platform.base.versions import is_older, version_numbers
 from gpu_platform.catalog.models import Chart
 from gpu_platform.stack.gpu_parts import Part
 
@@ -55,20 +55,13 @@ class PartPlan:
         """Return why the owner's version is too old, or an empty string if it is new enough or not a version."""
         if self.least is None:
             return ""
-        (least, why), found = self.least, _numbers(version)
-        return f"{self.title} {least} or newer: {why}" if found and found < _numbers(least) else ""
+        least, why = self.least
+        is_version = len(version_numbers(version)) > 1
+        return f"{self.title} {least} or newer: {why}" if is_version and is_older(version, least) else ""
 
     def declared(self, part: Part) -> PartPlan:
         """Return a copy with the value of `install` from the stack file."""
         return replace(self, install=part == "install")
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version, such as (1, 14, 1) for v1.14.1, or an empty tuple if the text is not a
-    version.
-    """
-    found = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?", version)
-    return tuple(int(part or 0) for part in found.groups()) if found is not None else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

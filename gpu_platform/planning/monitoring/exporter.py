@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gpu_platform.base import names
+from gpu_platform.base.versions import version_numbers
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.gpu_parts import gpu_parts
 from gpu_platform.planning.config_maps import ConfigMapPlan, hashed_config_map
@@ -44,7 +45,7 @@ def version_key(version: str) -> tuple[int, ...]:
     """Return a version as numbers, such as (4, 8, 3) for `4.8.3` and for `4.6.0-4.8.3`, which starts with DCGM's
     version.
     """
-    return tuple(int(part) for part in version.rpartition("-")[2].split("."))
+    return version_numbers(version.rpartition("-")[2])
 
 
 def exporter_of(context: CompleteContext) -> Exporter:

@@ -113,11 +113,6 @@ def branch_of(version: str) -> int:
     return int(version.split(".")[0])
 
 
-def driver_numbers(version: str) -> tuple[int, ...]:
-    """Return a driver version as numbers that can be compared, such as (580, 173, 2) for 580.173.02."""
-    return tuple(int(part) for part in version.split("."))
-
-
 def is_full(version: str) -> bool:
     """Return whether a version such as 580.173.02 names one driver, and not all drivers of a branch.
 

@@ -13,12 +13,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gpu_platform.base import names
+from gpu_platform.base.versions import is_older
 from gpu_platform.planning.clouds.protocol import OperatorSettings
 from gpu_platform.planning.context import CompleteContext, Context
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.dra.checks import MINIMUM_KUBERNETES, MINIMUM_PATCH
 from gpu_platform.planning.kubernetes_versions import minor
-from gpu_platform.planning.nodes.software import driver_numbers, driver_version, is_full, node_software
+from gpu_platform.planning.nodes.software import driver_version, is_full, node_software
 from gpu_platform.planning.operator.section import DraDriverPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
@@ -84,7 +85,7 @@ def _check_driver(context: Context, resolved: ResolvedPool, here: Problems) -> N
     release = catalog.operator_releases.get(operator.release)
     version = driver_version(resolved.pool, software, operator, release)
     # Another check compares a partial version, such as a driver branch, with the branches that support the GPU.
-    if version is not None and is_full(version) and driver_numbers(version) < driver_numbers(MINIMUM_DRIVER):
+    if version is not None and is_full(version) and is_older(version, MINIMUM_DRIVER):
         here.add(
             f"{version} for pool {resolved.pool.name}",
             f"{MINIMUM_DRIVER} or newer, which ComputeDomains require",

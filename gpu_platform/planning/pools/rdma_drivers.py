@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpu_platform.base.versions import version_numbers
 from gpu_platform.catalog import OperatorRelease
 from gpu_platform.catalog.models import RdmaDrivers
 from gpu_platform.planning.clouds.gpu_parts import gpu_parts
 from gpu_platform.planning.context import Context
 from gpu_platform.planning.decision import Decision
-from gpu_platform.planning.nodes.software import branch_of, driver_numbers, node_software
+from gpu_platform.planning.nodes.software import branch_of, node_software
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.stack.cluster import Operator
 from gpu_platform.stack.pool import Pool
@@ -33,7 +34,7 @@ def check_default_driver(context: Context, pool: Pool, operator: Operator, relea
     context.at("operator.driver.version").add(
         f"nothing, so {default} for pool {pool.name} of {pool.machine_type}",
         f"a driver older than {limit.first_without} for GPUDirect RDMA over its NICs ({limit.source})",
-        f"write version: {max(older, key=driver_numbers)}, or {default} if no job uses the NICs",
+        f"write version: {max(older, key=version_numbers)}, or {default} if no job uses the NICs",
     )
 
 

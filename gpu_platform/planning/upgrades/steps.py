@@ -13,6 +13,7 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass
 
+from gpu_platform.base.versions import version_numbers
 from gpu_platform.catalog import Catalog, KubernetesPlatform, OperatorRelease
 from gpu_platform.planning.kubernetes_versions import minor, minor_version
 from gpu_platform.planning.plan import EnvironmentPlan
@@ -225,7 +226,7 @@ class _Walk:
 
 def _major(release: OperatorRelease) -> tuple[int, ...]:
     """Return the major release as numbers, such as (26, 7) for v26.7.0."""
-    return tuple(int(part) for part in release.version.removeprefix("v").split(".")[:2])
+    return version_numbers(release.version)[:2]
 
 
 def _supports(release: OperatorRelease, kubernetes: str | None) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -12,6 +11,7 @@ import yaml
 
 from gpu_platform.base.errors import Problem
 from gpu_platform.base.quantity import counted
+from gpu_platform.base.versions import is_older
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.identities import AGENT
 from gpu_platform.planning.clouds.eks.images import check_pinned_image
@@ -110,7 +110,7 @@ def check_looked_up(found: ExistingEksFacts, plan: EksClusterPlan) -> list[Probl
             "roles to the groups in the ConfigMap aws-auth",
         )
     least = plan.minimum_vpc_cni
-    if least is not None and found.vpc_cni is not None and _numbers(found.vpc_cni) < _numbers(least):
+    if least is not None and found.vpc_cni is not None and is_older(found.vpc_cni, least):
         problems.at("name").add(
             f"{plan.name!r} with VPC CNI {found.vpc_cni}",
             f"VPC CNI {least} or newer: older versions manage EFA-only interfaces like their own interfaces",
@@ -241,8 +241,3 @@ def _check_subnets(zone: str, subnets: tuple[str, ...], problems: Problems) -> N
         "exactly one private subnet in each zone that a pool names",
         f"write subnets: {{{zone}: subnet-...}}",
     )
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version without its EKS build, such as 1, 18, 5 for v1.18.5-eksbuild.1."""
-    return tuple(int(number) for number in re.findall(r"\d+", version.partition("-")[0]))

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from gpu_platform.base.versions import is_older
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.catalog.families import family_of
 from gpu_platform.catalog.models import AwsFamily, LaterDriver, NodeImage
@@ -253,11 +254,7 @@ def _first_if_older(family: str, release: str, firsts: Mapping[str, str]) -> str
     if first is None:
         return None
     found = _ORDER[family].search(release)
-    return first if found is not None and _numbers(found[0]) < _numbers(first) else None
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
+    return first if found is not None and is_older(found[0], first) else None
 
 
 def _check_cache(pool: Pool, machine: MachineType, here: Problems) -> None:
