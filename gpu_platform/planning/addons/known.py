@@ -91,7 +91,7 @@ KNOWN: Final[Mapping[str, KnownAddon]] = {
         chart="keda",
         label="keda-operator",
         image="kedacore/keda",
-        # Keep the CRDs, and members' ScaledObjects with them, when the release is deleted.
+        # Keep the CRDs when the release is deleted. Otherwise the teams' ScaledObjects are deleted with them.
         values={"crds": {"additionalAnnotations": {"helm.sh/resource-policy": "keep"}}},
     ),
     "gateway": KnownAddon(
