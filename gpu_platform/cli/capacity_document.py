@@ -32,8 +32,9 @@ _HOW_QUOTAS = (
 )
 _HOW_MPS = "memory and threads of one GPU divided by the number of replicas, rounded down; a pod gets one replica"
 _HOW_OVERSUBSCRIPTION = (
-    "units of all quotas minus available units at the desired size, at the cheapest known price of a pool with "
-    "such units; not included in the waste, because nobody pays for missing units"
+    "cost of the missing units, which are the units of all quotas minus the available units at the desired size, "
+    "at the cheapest known price of a pool with such units. The cost is not included in the waste, because nobody "
+    "pays for missing units"
 )
 
 

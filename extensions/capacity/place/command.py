@@ -180,7 +180,7 @@ def _fragmentation(document: Mapping[str, Any]) -> Table:
         "unusable": "unusable for these pods",
         "idle": "without any pod",
         "largest_pod": "largest pod",
-        "largest_with_part": "with its part of CPU and memory",
+        "largest_with_part": "with proportional CPU and memory",
     }
     for head in columns.values():
         table.add_column(head, overflow="fold")

@@ -15,7 +15,8 @@ All keys are always present:
 - `nodes`: `name`, `pool`, `allocatable` and `free` (quantities), `gpus` (each with `offered` and `free` units and
   `pods` with `owner`, `units` and `running`) and `pods` (`owner`, `count` and `running`).
 - `fragmentation`: `pool` (null for all pools), and `before` and `after` with `gpus`, `free`, `unusable` (GPUs),
-  `idle`, `empty_nodes`, `largest_pod` and `largest_with_part`.
+  `idle`, `empty_nodes`, `largest_pod` (the number of GPUs of the largest pod that fits) and `largest_with_part`
+  (the same number for a pod that also requests CPU and memory in proportion to its GPUs).
 - `profile` is the scheduler's profile. `profiles` contains, for each profile `name`, the number of `placed` pods
   and the GPUs that are then `unusable` and `idle`.
 - `moves`: `purpose` (`pod` or `node`), `node`, `for` (a group or null), `idle_before`, `idle_after` and `moves`

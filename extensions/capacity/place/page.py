@@ -15,7 +15,7 @@ _FIGURES: Final = {
     "idle": "without any pod",
     "empty_nodes": "empty nodes",
     "largest_pod": "largest pod, GPUs",
-    "largest_with_part": "with its CPU and memory",
+    "largest_with_part": "with proportional CPU and memory",
 }
 
 

@@ -59,11 +59,12 @@ def _comments(suggestion: Suggestion, demands: Demands) -> Iterator[str]:
             f"{miss.workload} makes it {miss.usd_per_hour:.2f} USD/h (-{saved:.2f} USD/h, -{saved / hour:.0%})"
         )
     if any(one.compute < 1 and one.measured_on is None for one in demands.workloads):
-        yield ("compute without measured_on is taken as a share of the chosen GPU model; measure it on that model")
+        yield (
+            "without measured_on, compute is a share of the chosen GPU model's compute; measure it on that model"
+        )
     if demands.zone is None and any("zones" in one.pool for one in suggestion.pools):
         yield (
-            "the zones of pools that need one are examples; set region and zone, or edit them; sandboxes have "
-            "no zones"
+            "the zones in the pools are examples; set region and zone, or edit the zones; sandboxes have no zones"
         )
     if suggestion.left_out:
         where = f" in {demands.region}" if demands.region is not None else ""

@@ -14,7 +14,7 @@ _HELP: Final[Mapping[str, str]] = {
     "step_seconds": "Mean time of a step since the last report.",
     "tokens_per_second": "Tokens or samples of all processes per second.",
     "mfu_ratio": "Model FLOP per second as a share of the peak throughput of the GPUs.",
-    "memory_allocated_bytes": "Maximum GPU memory allocated by this process since the last report.",
+    "memory_allocated_bytes": "Peak GPU memory allocated by this process since the last report.",
     "memory_limit_bytes": "GPU memory that this process may use.",
     "checkpoint_step": "Step of the last complete checkpoint.",
     "checkpoint_seconds": "Time from the start of the last checkpoint until it was complete.",

@@ -161,7 +161,7 @@ def team_remove(
 
 def doctor(
     stack: Annotated[
-        str | None, typer.Argument(metavar="[STACK]", help="Also check what `up` of this stack needs.")
+        str | None, typer.Argument(metavar="[STACK]", help="Also check the prerequisites of `up` for this stack.")
     ] = None,
     online: Annotated[
         bool,
@@ -175,7 +175,7 @@ def doctor(
     ] = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Check the tools on this machine and what `up` of a stack needs; print how to get what is missing."""
+    """Check the tools on this machine and a stack's prerequisites for `up`; print how to get missing ones."""
     from gpu_platform.cli.doctor import examine
 
     leave(examine(stack, to_json=output is Format.JSON, online=online))
