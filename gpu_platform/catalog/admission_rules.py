@@ -332,7 +332,7 @@ def _kind(value: Value) -> str:
 def filled(message: str, values: Mapping[str, Value]) -> str:
     """Return a message with its values inserted.
 
-    Lists are joined with commas. With a word in the placeholder, the word precedes the last element.
+    Lists are joined with commas. If the placeholder contains a word, such as `or`, it precedes the last element.
     """
 
     def text(place: re.Match[str]) -> str:

@@ -250,8 +250,8 @@ class AwsFamily(Fact):
     capacity_blocks: bool = Field(default=False, description="whether EC2 Capacity Blocks for ML are available")
     instances_end_minutes: int = Field(
         default=30,
-        description="minutes before the end of a block at which EC2 or the owner must have terminated all "
-        "instances",
+        description="how many minutes before the end of a block all instances must be terminated, by EC2 or by "
+        "the owner",
     )
     efa_cards: tuple[int, ...] = Field(
         default=(), description="indexes of the network cards with EFA, if they are not consecutive"
@@ -302,13 +302,15 @@ class FabricDaemon(Fact):
     )
     command: tuple[str, ...]
     arguments: tuple[str, ...] = Field(
-        default=(), description="arguments that jobs use; `script` allows other arguments"
+        default=(),
+        description="arguments of the sidecar in jobs from the stack file; members' own pods may have other "
+        "arguments that match `script`",
     )
     script: str | None = Field(
         default=None,
         description="regular expression (RE2) for the sidecar's only argument, or None if it has no arguments",
     )
-    capabilities: tuple[str, ...] = Field(description="added ones")
+    capabilities: tuple[str, ...] = Field(description="capabilities that the container adds")
     mounts: dict[str, str] = Field(description="host paths by path in the container")
     devices: tuple[str, ...] = Field(description="files in /dev that GKE's device injector adds to the container")
     cpu: str = Field(description="CPU request of the container, which is part of the pod's request")
@@ -641,7 +643,8 @@ class OperatorRelease(Fact):
     )
     completes_runtimes: bool = Field(
         default=False,
-        description="whether its toolkit writes complete runtimes if it reads only containerd's own file",
+        description="whether its toolkit writes the runtime_type of its runtimes even if it reads only "
+        "containerd's configuration file",
     )
     source: Source
 
@@ -723,7 +726,7 @@ class KubernetesPlatform(Fact):
     )
     order: str = Field(description="the steps of a cluster upgrade, in order")
     replaces_nodes: bool = Field(
-        description="whether nodes are drained for an upgrade, by the program or their owner"
+        description="whether the nodes are drained during an upgrade, by the program, the cloud or their owner"
     )
     usd_per_hour: float | None = Field(default=None, description="fee of a cluster in standard support, in USD/h")
     extended_usd_per_hour: float | None = Field(
@@ -733,7 +736,7 @@ class KubernetesPlatform(Fact):
     new_cluster: str | None = Field(
         default=None,
         description="why creating a cluster fails after the end of standard support, and the fix, or None if "
-        "planning refuses it or it works",
+        "creating it succeeds or planning already refuses it",
     )
     source: Source
 

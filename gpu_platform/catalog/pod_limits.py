@@ -83,6 +83,7 @@ def keeps_node(annotation: str, value: str) -> bool:
 WORKLOAD_OF_OTHERS: Final = ("kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/prebuilt-workload-name")
 """Labels and annotations that make a pod run under the Kueue Workload of other pods.
 
-Other pods may already run under a prebuilt Workload. For a pod group, Kueue counts one pod per role, and each pod
-sets its own role (kubernetes-sigs/kueue v0.19.2, pkg/controller/jobs/pod; read 2026-11-25).
+Kueue may then count too few pods. Other pods may already run under a prebuilt Workload. For a pod group, Kueue
+counts one pod per role, and each pod sets its own role (kubernetes-sigs/kueue v0.19.2, pkg/controller/jobs/pod;
+read 2026-11-25).
 """

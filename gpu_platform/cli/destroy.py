@@ -426,7 +426,10 @@ def _document(
 
 
 def nothing_to_destroy(plan: Plan, cluster: str = "absent") -> dict[str, Any]:
-    """Return the report of a `destroy` that had nothing to delete. `cluster` says what happened to the cluster."""
+    """Return the report of a `destroy` that had nothing to delete.
+
+    `cluster` describes what happened to the cluster: `absent`, `kept` or `deleted`.
+    """
     return {
         "version": 1,
         "stack": plan.stack,

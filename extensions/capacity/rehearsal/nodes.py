@@ -1,12 +1,13 @@
 """Free capacity of the pools' nodes, and the two methods that place pods on nodes.
 
-- Kueue with a topology assigns nodes to all pods of a job at once. Of the nodes with room for all pods, it chooses
-  the one with the least free capacity. If no node has room for all pods, it uses several nodes, starting with
+- Kueue with a topology assigns nodes to all pods of a job at once. It chooses the node with the least free
+  capacity that has room for all pods. If no node has room for all pods, it uses several nodes, starting with
   those that have the least free capacity. Source: kubernetes-sigs/kueue v0.19.2,
   pkg/cache/scheduler/tas_flavor_snapshot.go (findLevelWithFitDomains, sortedDomains) and TASProfileMixed, which is
   on by default; read 2026-11-23.
 - kube-scheduler places pods one by one, each on the node with the largest fraction of free CPU and memory
-  (NodeResourcesFit, LeastAllocated), as `place` does.
+  (NodeResourcesFit, LeastAllocated), as `place` does. With `packs`, it chooses the node with the smallest fraction
+  of free CPU, memory and GPUs (MostAllocated).
 
 The simulation does not place a pod on a node whose kubelet would refuse the pod. A kubelet refuses a pod if the
 free units are spread over more NUMA nodes than necessary (see `numa.py`). On a cluster, Kueue and kube-scheduler

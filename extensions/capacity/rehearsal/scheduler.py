@@ -8,8 +8,8 @@ continue without a worker.
 
 The simulation leaves out disruption budgets, although kube-scheduler prefers victims whose eviction does not
 violate one. It also leaves out the start times of victims as the last criterion, the back-off of failed pods, and
-scores other than free CPU and memory. If nodes have equal scores, kube-scheduler chooses a random node; the
-simulation chooses the first.
+all scores except those of `PoolNodes.best_node`. If nodes have equal scores, kube-scheduler chooses a random node;
+the simulation chooses the first.
 """
 
 from __future__ import annotations
