@@ -157,8 +157,8 @@ def _workload(draw: Random, pool: dict[str, Any], node: Node, number: int) -> di
 
 
 def _part(draw: Random, free: int) -> int:
-    """Return a random request for a resource: an even part of the amount `free`, possibly plus one unit, or
-    another fraction of it.
+    """Return a random amount to request out of `free`: all, half, a third or a quarter of it, possibly plus one
+    unit, or another fraction of it.
     """
     if draw.random() < 0.4:
         return max(1, free // draw.choice((1, 2, 3, 4)) + draw.choice((0, 0, 1)))

@@ -10,7 +10,7 @@ import pulumi
 from gpu_platform.base.errors import BadInput, Problem
 
 _EXTRAS: Final = {"pulumi_aws": "aws", "pulumi_gcp": "gcp"}
-"""Name of the package extra, by the Python module of the SDK."""
+"""Package extra that installs the SDK of a cloud, by the Python module of the SDK."""
 
 
 def components_of(cloud: str) -> Any:  # noqa: ANN401 - a module

@@ -21,7 +21,8 @@ from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, NodeGroupPlan
 from gpu_platform.planning.clouds.eks.user_data import write_user_data
 from gpu_platform.planning.pools.section import PoolPlan
 
-_UNCHANGED = -1  # makes a scheduled action keep the size; an unset size would mean 0
+# With this size, a scheduled action keeps the size of the group. An unset size would mean 0.
+_UNCHANGED = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -412,7 +412,7 @@ def _maintenance(create: CreateGkePlan) -> gcp.container.ClusterMaintenancePolic
 
 
 def _facts(found: gcp.container.GetClusterResult, nodes: str, network_project: str) -> ExistingGke:
-    """Return the facts that planning checks. The provider returns each single block as a list."""
+    """Return the properties that planning checks. The provider returns each single block as a list."""
     dns = [one for each in found.control_plane_endpoints_configs for one in each.dns_endpoint_configs]
     authorities = [each.cluster_ca_certificate for each in found.master_auths]
     pools = [each.workload_pool for each in found.workload_identity_configs]

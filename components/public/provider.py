@@ -107,7 +107,7 @@ def serve() -> None:
 
 
 _ANYTHING = PropertyDefinition(plain=True)
-# Arguments whose names are clear in a stack file, but whose types have no description.
+# Descriptions of arguments whose types have no description.
 _PLAIN_NAMES = {
     "labels": "Labels of the nodes, in addition to the platform's labels.",
     "members": "Who may work in the namespace: user:<name>, group:<name> or serviceaccount:<namespace>/<name>.",

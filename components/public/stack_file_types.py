@@ -1,10 +1,12 @@
-"""Mappings of the stack file as typed dictionaries, by `python -m tools.docs` from its models.
+"""Mappings of the stack file as typed dictionaries.
 
-Each key has the same meaning and the same checks as in the stack file; see its page in docs/reference. A value
-that the models accept in two forms (a number, or a mapping of numbers) is `Any`. Numbers are `float` even if only
-integers are allowed, because packaged components receive every number as a float.
+`python -m tools.docs` generates the dictionaries from the models of the stack file. Each key has the same meaning
+and the same checks as in the stack file; see its page in docs/reference. A value that the models accept in two
+forms (a number, or a mapping of numbers) is `Any`. Numbers are `float` even if only integers are allowed, because
+packaged components receive every number as a float.
 
-There is no `from __future__ import annotations`, because the SDK derives the package's schema from annotations.
+The module does not import `annotations` from `__future__`, because the SDK needs the evaluated annotations to
+build the package's schema.
 """
 
 from collections.abc import Mapping, Sequence

@@ -18,7 +18,7 @@ _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
 def escaped(text: str, *, value: bool = False) -> str:
-    """Escape text for a workflow command. `value` escapes text for a property of the command."""
+    """Escape text for a workflow command. With `value`, escape it for a property of the command."""
     for character in "%\r\n" + (":," if value else ""):
         text = text.replace(character, f"%{ord(character):02X}")
     return text

@@ -68,7 +68,7 @@ TAINTS_ANNOTATION: Final = (
 GRANTED_ANNOTATION: Final = "gpu-platform.dev/granted"  # quota of a team, on a ResourceQuota that allows borrowing
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 # Pod annotations for Kueue.
-# They say whether a workload's nodes must be close to each other, should be, or need not be.
+# They specify whether a workload's nodes must be close to each other, should be, or need not be.
 TOPOLOGY_ANNOTATIONS: Final = {
     "required": "kueue.x-k8s.io/podset-required-topology",
     "preferred": "kueue.x-k8s.io/podset-preferred-topology",

@@ -344,7 +344,7 @@ class PulumiDeployment:
     def _access(
         self, look: Callable[[KubernetesClient, Sequence[KubernetesObject]], Sequence[Change]]
     ) -> Sequence[Change]:
-        """Return the changes by others to declared access that `look` finds or reverts."""
+        """Return the changes that others made to declared access. The function `look` finds or reverts them."""
         try:
             return look(self.cluster.client(), kubernetes_objects(self.recorded.resources))
         except (Refused, UnknownOutcome) as reason:

@@ -91,7 +91,7 @@ def _row(pool: PoolPlan, nodes: int) -> _Row:
 
 
 def _unused(before: EnvironmentPlan | None, plan: EnvironmentPlan) -> Mapping[str, int]:
-    """Return the previous number of nodes of each pool in which a change to `desired` affects no nodes."""
+    """Return the previous node count of each pool whose nodes are not affected by a change to `desired`."""
     if before is None:
         return {}
     facts = pool_facts(before)

@@ -68,7 +68,7 @@ class Summary:
 
 
 def _cost(plan: EnvironmentPlan, usage: Usage | None) -> dict[str, Any]:
-    idle = None if usage is None else idle_cost(plan.pools, plan.cost, usage.units)  # None: pods were not counted
+    idle = None if usage is None else idle_cost(plan.pools, plan.cost, usage.units)  # None if not counted
     return {
         "usd_per_hour": _rounded(plan.cost.usd_per_hour),
         "wasted_usd_per_hour": _rounded(idle),

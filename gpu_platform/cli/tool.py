@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A prerequisite of a command. `found` is empty if the prerequisite is missing. `remedy` says how to get it.
+    """A prerequisite of a command.
 
-    `known` is False if this machine cannot check the prerequisite without network access, so the user must check
-    it.
+    `found` is empty if the prerequisite is missing. `remedy` describes how to get the prerequisite. `known` is
+    False if this machine cannot check the prerequisite without network access, so the user must check it.
     """
 
     name: str

@@ -79,7 +79,7 @@ def applied(scenario: Scenario, advice: Advice) -> Scenario:
 
 
 class Adviser:
-    """Searches for changes until no trials are left."""
+    """Searches for changes. It tries each change by placing all pods again, and stops after `trials` tries."""
 
     def __init__(
         self, scenario: Scenario, placement: Placement, types: Sequence[NodeType], *, trials: int = TRIALS
@@ -91,7 +91,7 @@ class Adviser:
 
     @property
     def exhausted(self) -> bool:
-        """Whether all trials were used before every pending pod was considered."""
+        """Whether the search has used all its tries, so that it may have missed some changes."""
         return self._trials <= 0
 
     def advise(self, pending: Sequence[Pending]) -> tuple[Advice, ...]:

@@ -45,8 +45,8 @@ def reason_of(scenario: Scenario, pending: Pending) -> Reason:
 
 
 def scarce_resource(lacks: Sequence[Lack]) -> str:
-    """Return the resource that is the only shortage on most nodes. If there is none, return the one that most
-    nodes lack.
+    """Return the resource that most often is the only one that a node lacks. If every node lacks several
+    resources, return the one that most nodes lack.
     """
     alone = Counter(lack.resources[0] for lack in lacks if len(lack.resources) == 1)
     if alone:

@@ -132,8 +132,8 @@ class _Board:
         """Return moves of pods to other nodes, the largest pod first, or None if a pod does not fit on any other
         node.
 
-        Of the nodes on which a pod fits, it moves to the one with the fewest free GPUs. With `only_used`, nodes
-        whose GPUs are all idle are not considered.
+        Each pod moves to the node with the fewest free GPUs on which it fits. With `only_used`, nodes whose GPUs
+        are all idle are not considered.
         """
         trials: dict[int, NodeState] = {}
         moves: list[Move] = []

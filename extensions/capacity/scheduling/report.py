@@ -27,7 +27,7 @@ class PendingGroup:
     reasons: tuple[Reason, ...]
     advice: tuple[Advice, ...]
     advised: bool
-    """False if no trials were left to find advice for this group."""
+    """False if the search for advice had no tries left for this group."""
 
     @property
     def count(self) -> int:

@@ -19,8 +19,8 @@ _MONEY = 1_000_000
 """Factor that converts USD to millionths of a USD, because the solver needs whole numbers."""
 _ROUNDS = 40
 _RANK = {"none": 0, "mig": 1, "mps": 2, "time-slicing": 2}
-"""Preference among mixes with the same cost: less sharing first, and with MIG one layout for all GPUs."""
-_MENU_RANK = 3
+"""Ranks of the sharing modes. Among mixes with the same cost, fewer pools and lower ranks are preferred."""
+_MENU_RANK = 3  # MIG with different layouts on the GPUs of a node
 
 
 @dataclass(frozen=True, slots=True)

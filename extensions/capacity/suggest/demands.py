@@ -42,7 +42,7 @@ class WorkloadDemand(SpecModel):
     """Share of one whole GPU's compute that a pod uses, from 0 to 1.
 
     It refers to the GPU model in `measured_on`, or to the chosen model if `measured_on` is not set. A replica
-    provides 1/replicas of the compute, and a MIG instance the share of its compute slices.
+    provides 1/replicas of the compute, and a MIG instance provides compute in proportion to its compute slices.
     """
     measured_on: str | None = None
     """GPU model that `compute` was measured on. The pods run only on this model."""

@@ -258,7 +258,7 @@ def _gpu_metrics(plan: EnvironmentPlan) -> _Finding:
 
 
 def _agent_metrics(plan: EnvironmentPlan) -> _Finding:
-    """Return the finding for a plan without an exporter: whether the node agents export GPU metrics instead."""
+    """Return the finding for a plan without an exporter, in which only node agents can export GPU metrics."""
     if plan.validation.metrics is None:
         return _Finding(
             Status.PARTIAL,

@@ -58,11 +58,11 @@ class CudaAllocator:
         return torch.cuda.memory_reserved(self.device)
 
     def most_allocated(self) -> int:
-        """Return the maximum memory of all tensors since `forget_most`."""
+        """Return the peak memory of all tensors since the last call of `forget_most`."""
         return torch.cuda.max_memory_allocated(self.device)
 
     def forget_most(self) -> None:
-        """Reset the maximum that `most_allocated` returns."""
+        """Reset the peak that `most_allocated` returns."""
         torch.cuda.reset_peak_memory_stats(self.device)
 
     def limit(self, size: int) -> None:
@@ -111,7 +111,7 @@ class GpuMemory:
         )
 
     def take_most(self) -> int:
-        """Return the maximum memory of all tensors since the last call."""
+        """Return the peak memory of all tensors since the last call."""
         most = self._allocator.most_allocated()
         self._allocator.forget_most()
         return most
