@@ -51,10 +51,10 @@ def apply_over(
 
 
 def repair_taints(client: KubernetesClient, declared: Mapping[str, Sequence[Taint]]) -> list[str]:
-    """Set the declared taints of existing nodes (by name), and keep the taints of others.
+    """Set the declared taints on existing nodes, and keep the taints that other tools have set.
 
-    Returns the changed nodes. This function is used with an engine that does not change the taints of existing
-    nodes. Raises Refused if the API server refuses a change.
+    `declared` contains the taints by node name. Return the changed nodes. Engines that do not change the taints of
+    existing nodes need this function. Raise Refused if the API server refuses a change.
     """
     changed: list[str] = []
     for name, taints in declared.items():
