@@ -63,7 +63,8 @@ class ExistingCluster(SpecModel):
     context: str | None = None
     """Context in the kubeconfig. The default is the current context."""
     kubernetes: KubernetesVersion | None = None
-    """Minor version, such as 1.36. If set, a preview compares it with the operator's support matrix."""
+    """Minor version of Kubernetes, such as 1.36. If set, a preview compares it with the operator's support matrix.
+    """
     parts: GpuParts = GpuParts()
     """Which components the program installs, and which the cluster already has."""
     network_policies: Literal["cilium"] | None = None
@@ -148,8 +149,8 @@ class EksCluster(SpecModel):
     kubernetes: Annotated[KubernetesVersion | None, SetsProperties(eks=("version",), karpenter=("version",))] = (
         None
     )
-    """Minor version. For an existing cluster, it is compared with the actual version. With `create`, the default
-    is the newest version that is in standard support on EKS and supported by the operator.
+    """Minor version of Kubernetes. For an existing cluster, it is compared with the actual version. With `create`,
+    the default is the newest version that is in standard support on EKS and supported by the operator.
     """
     create: CreateEks | None = None
     production: bool = True
@@ -195,9 +196,9 @@ class EksCluster(SpecModel):
     tags: Annotated[
         dict[AwsTagKey, AwsTagValue], Field(max_length=40), SetsProperties(eks=("tags",), karpenter=("tags",))
     ] = {}
-    """Company tags on every resource that the program creates, on instances and their disks, and on the EBS
-    volumes and FSx file systems of claims. Changing a tag rolls the nodes, because instances receive the tags from
-    their launch template.
+    """Company tags on every resource that the program creates, on instances and their disks, and on EBS volumes
+    and FSx file systems that are created for claims. Changing a tag rolls the nodes, because instances receive the
+    tags from their launch template.
     """
 
     @property

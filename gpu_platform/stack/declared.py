@@ -45,9 +45,9 @@ class On:
 class SetsProperties:
     """The node pool properties that a field sets, by platform, with their names in the platform's API.
 
-    catalog/facts/pool_changes.yaml says how a change to a property affects nodes (the pool is replaced, or nodes
-    are rolled or removed). If a platform has no properties in this annotation, a change to the field is applied in
-    place.
+    catalog/facts/pool_changes.yaml describes how a change to a property affects nodes (the pool is replaced, or
+    nodes are rolled or removed). If a platform has no properties in this annotation, a change to the field is
+    applied in place.
     """
 
     eks: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class SetsProperties:
 
 @dataclass(frozen=True, slots=True)
 class OnlyWithGpus:
-    """Marks a field of a pool that pools without GPUs refuse. `because` is the reason, written as a sentence."""
+    """Marks a pool field that is refused in pools without GPUs. `because` is the reason, written as a sentence."""
 
     because: str
 

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 def field_docstrings(model: type[BaseModel]) -> Mapping[str, str]:
     """Return the docstrings of the annotated fields of a model and its base classes, by field name."""
     found: dict[str, str] = {}
-    # pyrefly: ignore[partially-unknown-type] - pyrefly takes the classes as unknown
+    # pyrefly: ignore[partially-unknown-type] - pyrefly cannot infer the types of the classes
     for cls in reversed(model.__mro__):
         if issubclass(cls, BaseModel) and cls is not BaseModel:
             found |= _of_module(cls.__module__).get(cls.__qualname__, {})

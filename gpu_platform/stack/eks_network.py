@@ -59,9 +59,9 @@ class Iam(SpecModel):
     path: Annotated[
         str, SetsProperties(eks=("node_role", "cluster_role"), karpenter=("node_role", "cluster_role"))
     ] = Field(default="/", pattern=r"^/([\w+=,.@-]+/)*$", examples=["/gpu-platform/"])
-    """Path of all roles."""
+    """IAM path of all roles."""
     permissions_boundary: PolicyArn | None = None
-    """Permissions boundary of all roles."""
+    """ARN of the IAM policy that is the permissions boundary of all roles."""
     node_role: Annotated[RoleArn | None, SetsProperties(eks=("node_role",))] = None
     """An existing role for the nodes of managed node groups, with the policies that EKS nodes need. Karpenter
     nodes have a separate role that the program creates. EKS deletes a role's access entry together with the last

@@ -124,7 +124,7 @@ def plan_platform(platform: object, stack: str, *, source: str = "", folder: Pat
     """
     source = source or f"stack {stack}"
     if not is_label_value(stack):
-        allowed = "a name of at most 63 letters, digits, - _ . because it is a label on the stack's objects"
+        allowed = "a name of at most 63 letters, digits, - _ . because it is a label value on the stack's objects"
         raise BadInput(source, [Problem("stack", f"the name {stack!r}", allowed, "rename the stack")])
     try:
         spec = parse_platform(platform, source)

@@ -80,7 +80,7 @@ class BurnIn(SpecModel):
 
     image: Annotated[str, AfterValidator(pinned_image)] | None = None
     """Container image with PyTorch, NCCL and the NCCL plugin of the nodes' network, pinned by a release tag or by
-    digest. The default is the NVIDIA image that the guide uses.
+    digest. The default is NVIDIA's PyTorch image in the catalogue.
     """
     matrix: Annotated[Duration, at_least("1s"), at_most("24h")] = "60s"
     """How long all GPUs of a node multiply matrices at full power."""

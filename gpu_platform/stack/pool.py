@@ -128,7 +128,7 @@ class Reservation(SpecModel):
         str | None,
         On(
             ("eks",),
-            "EC2 has placement groups, but a GKE reservation with a compact policy needs the policy in placement",
+            "GKE has no placement groups, and the compact placement policy of a reservation is set in placement",
             fix="write placement: {type: compact, group: <the reservation's resource policy>}",
         ),
         SetsProperties(eks=("placement_group",), karpenter=("node_class",)),
@@ -149,7 +149,7 @@ class Reservation(SpecModel):
     time.
     """
     needed_until: Annotated[Instant | None, _CALENDAR] = None
-    """Time until which the pool is needed on GKE. `up` refuses a reservation that ends earlier."""
+    """Time until which the pool is needed, on GKE. `up` refuses a reservation that ends earlier."""
 
 
 _BLOCKS = SetsProperties(eks=("capacity_blocks",), karpenter=("capacity_blocks",))
@@ -217,7 +217,7 @@ class Placement(SpecModel):
     """Type of placement. `cluster` is an EC2 placement group, and `compact` is a GKE compact placement policy."""
     group: str | None = None
     """Name of an existing placement group or resource policy. If unset, the program creates a new one. On GKE, a
-    reservation that is not dense was created with a placement policy and accepts no other policy. For such a
+    reservation that is not dense accepts only the placement policy that it was created with. For such a
     reservation, name that policy here.
     """
 
@@ -253,8 +253,8 @@ class ExistingNodes(SpecModel):
     single list of taints that all its owners share.
     """
     selector: Annotated[dict[LabelKey, LabelValue], Field(min_length=1)] | None = None
-    """Labels that select the nodes. The program does not change these nodes. Validation reports labels that the
-    nodes lack.
+    """Labels that select the nodes. The program does not change these nodes, so their owner must set the other
+    labels of the pool. Validation reports the labels that are missing.
     """
 
     @model_validator(mode="after")
@@ -265,11 +265,13 @@ class ExistingNodes(SpecModel):
 
 
 class NodeSharing(SpecModel):
-    """Nodes of a pool that use a named sharing configuration instead of the pool's configuration."""
+    """Nodes of a pool that use named sharing settings instead of the pool's sharing settings."""
 
     nodes: Annotated[tuple[NodeName, ...], Field(min_length=1, max_length=5000)]
     sharing: DnsLabel
-    """Name in the environment's `sharing`. The nodes are planned as a separate pool `<pool>-<sharing>`."""
+    """Name of the settings in the environment's `sharing`. The nodes are planned as a separate pool
+    `<pool>-<sharing>`.
+    """
 
 
 _KARPENTER = On(("eks",), "GKE has a built-in autoscaler, and count sets its limits")
@@ -335,7 +337,9 @@ class Pool(SpecModel):
     declared_sharing: Annotated[SharingOrName, SetsProperties(gke=("gpu_sharing_config",))] = Field(
         default=NoSharing(), alias="sharing"
     )
-    """How GPUs are shared: sharing settings, or a name in the environment's `sharing`."""
+    """How GPUs are shared. The value is either sharing settings, or the name of settings in the environment's
+    `sharing`.
+    """
     per_node: Annotated[
         tuple[NodeSharing, ...],
         Field(max_length=200),
@@ -398,8 +402,8 @@ class Pool(SpecModel):
         OnlyWithGpus("a device plugin advertises GPUs"),
         SetsProperties(gke=("gpu_driver_installation_config",)),
     ] = None
-    """What runs the device plugin. `operator` is the GPU Operator. With `provider`, the node image (Bottlerocket)
-    or GKE runs the plugin and shares the GPUs. The default is `provider` on Bottlerocket, else `operator`.
+    """What runs the device plugin. With `operator`, the GPU Operator runs it. With `provider`, the node image
+    (Bottlerocket) or GKE runs it and shares the GPUs. The default is `provider` on Bottlerocket, else `operator`.
     """
     image: Annotated[Image, ON_CLOUDS] = Image()
     network: Annotated[
@@ -429,13 +433,13 @@ class Pool(SpecModel):
     deploy `protect: false`.
     """
     usd_per_hour: UsdPerHour | None = None
-    """Price of one node in USD/h, if it differs from the list price. Examples are on-premises nodes, spot
-    capacity, or a commitment.
+    """Price of one node in USD/h. Set it if the list price does not apply, for example for on-premises nodes, spot
+    capacity or committed use.
     """
     utilisation: Annotated[
         Annotated[float, Field(ge=0, le=1)] | None, OnlyWithGpus("it describes the utilisation of GPUs")
     ] = None
-    """Expected utilisation of the pool's GPUs as a share of time, from 0 to 1. A measured utilisation takes
+    """Expected fraction of time in which the pool's GPUs are in use, from 0 to 1. A measured utilisation takes
     precedence.
     """
 
@@ -451,6 +455,8 @@ class Pool(SpecModel):
 
     @property
     def sharing(self) -> Sharing:
-        """Sharing settings of the GPUs. They are available after planning has replaced a name by its settings."""
+        """Sharing settings of the GPUs. If the stack file refers to named settings, this property can be read only
+        after planning has looked up the name.
+        """
         assert not isinstance(self.declared_sharing, str)  # noqa: S101 - planning has resolved it
         return self.declared_sharing

@@ -56,7 +56,7 @@ def path_text(parts: Iterable[str | int]) -> str:
 
 
 def found_text(value: object) -> str:
-    """Return a found value as JSON, shortened."""
+    """Return a value of the file as JSON text, shortened if it is long."""
     text = json.dumps(value, default=str, ensure_ascii=False)
     return text if len(text) <= _FOUND_LIMIT else text[: _FOUND_LIMIT - 1] + "…"
 
@@ -96,8 +96,8 @@ def _follows_from_items(details: ErrorDetails) -> bool:
 
 
 def _of_other_branches(errors: Sequence[ErrorDetails]) -> Set[int]:
-    """Return the indexes of errors from a union branch of the wrong type: that a mapping is not a literal, or that
-    a string is not a mapping.
+    """Return the indexes of errors from union branches that do not fit the type of the value. Such an error
+    reports that a mapping is not a literal, or that a string is not a mapping.
     """
     words = {one["loc"][:-1] for one in errors if one["type"] == "literal_error"}
     mappings = {
@@ -202,9 +202,7 @@ def _unsupported(parts: Sequence[str | int], data: object, root: Schema) -> Prob
 
 
 def _similar_keys(key: str) -> tuple[str, ...]:
-    """Return two spellings of a key, in its original case and in lower case. In both, hyphens replace all special
-    characters.
-    """
+    """Return a key in its original case and in lower case, with hyphens in place of all special characters."""
     plain = re.sub(r"[^A-Za-z0-9]+", "-", key).strip("-")
     return plain, plain.casefold()
 

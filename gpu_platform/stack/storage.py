@@ -212,9 +212,9 @@ class ExistingStorage(SpecModel):
 
 
 ClaimableStorage = DiskStorage | NfsStorage | LustreStorage
-"""Storage that becomes a StorageClass."""
+"""Types of storage that are deployed as a StorageClass."""
 
 TeamStorage = BucketStorage | ExistingStorage
-"""Storage that becomes a volume of each team."""
+"""Types of storage that are deployed as a volume for each team."""
 
 StorageClass = Annotated[ClaimableStorage | TeamStorage, Field(discriminator="type")]

@@ -31,7 +31,7 @@ class TeamBucket(SpecModel):
 
     @property
     def bucket(self) -> str:
-        """Name of the bucket, which is the field `name`."""
+        """Name of the bucket, the value of the field `name`."""
         return self.name
 
     @property

@@ -30,7 +30,7 @@ class Destination(SpecModel):
     tracks at most 50 addresses per name at a time.
     """
     ports: Ports = (443,)
-    """TCP ports."""
+    """TCP ports of the destination."""
 
 
 Egress = Literal["internet", "cloud-apis"] | Destination

@@ -272,7 +272,7 @@ class Route(SpecModel):
     )
     """Host name of the route. The default is all host names of the gateway."""
     path: str = Field(default="/", pattern=URL_PATH)
-    """Path prefix."""
+    """Path prefix of the requests that the route matches."""
     timeout: Duration | None = None
     """Maximum duration of a response, including streaming. The default is 1h with `addons: {gateway: install}`,
     because Envoy would otherwise end responses after 15 s. With `gateway: present`, the gateway's own limit
@@ -317,8 +317,8 @@ class Notebook(RequestedResources, ContainerSettings):
 
     name: DnsLabel
     image: str | None = None
-    """Container image with JupyterLab, pinned by tag or digest. The default is the image that the guide uses,
-    which contains PyTorch.
+    """Container image with JupyterLab, pinned by tag or digest. The default is NVIDIA's PyTorch image in the
+    catalogue.
     """
     command: OptionalCommand = ()
     """Command of the container. The default starts JupyterLab on localhost port 8888 of the pod. Members reach it

@@ -1,4 +1,6 @@
-"""Manifests of teams' declared workloads. The guide prints them, and components create them."""
+"""Manifests of teams' declared workloads. `gpu-platform guide` prints the manifests, and components create the
+objects.
+"""
 
 from gpu_platform.workload_manifests.batch import batch_job
 from gpu_platform.workload_manifests.inference import inference_service

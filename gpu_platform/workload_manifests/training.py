@@ -4,11 +4,11 @@ All pods have torchrun's variables. torchrun reads PET_<OPTION> for each of its 
 torch distributed/argparse_util.py). In an indexed Job and a JobSet, the pods meet at the first pod through c10d.
 In a TrainJob, the controller sets the variables.
 
-A pod that was taken from its job (`lost_pods.LOST_CONDITIONS`) costs no attempt. The same applies to a pod whose
-exit code means that it was interrupted with its work saved. Any other failure of a pod costs an attempt, unless
-its exit code means that another attempt would fail as well. A JobSet restarts all pods, because training waits for
-the missing pods. In an indexed Job, only the failed pod is restarted, and torchrun in the other pods reconnects to
-it.
+A pod that a job loses to a disruption or to Kueue (`lost_pods.LOST_CONDITIONS`) costs no attempt. The same applies
+to a pod whose exit code means that it was interrupted with its work saved. Any other failure of a pod costs an
+attempt, unless its exit code means that another attempt would fail as well. A JobSet restarts all pods, because
+training waits for the missing pods. In an indexed Job, only the failed pod is restarted, and torchrun in the other
+pods reconnects to it.
 
 Sources: Kubernetes docs, Jobs (pod failure policy, indexed completion, reasons and messages of failed Jobs);
 JobSet 0.12, failure policy and its rules; Kubeflow Trainer 2.3, TrainJob and TrainingRuntime; read 2026-11-23.
