@@ -177,7 +177,7 @@ def stack_settings(environment: Mapping[str, str]) -> dict[str, EnforcementLevel
     """Return the rule settings of the stack file, by rule or `all`, as the initial configuration of the pack.
 
     The CLI passes the stack's configuration to the pack in PULUMI_CONFIG. Settings of `--policy-pack-config`
-    override these settings. The result is empty without a valid stack file. The program itself reports an invalid
+    override these settings. The result is empty without a valid stack file. The Pulumi program reports an invalid
     file.
     """
     try:

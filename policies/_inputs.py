@@ -78,7 +78,7 @@ class Value:
 
     @property
     def present(self) -> bool:
-        """Whether there is a value, visible or not."""
+        """Whether the path has a value, visible or not."""
         return self.raw is not None
 
     def get(self, *keys: str) -> Value:

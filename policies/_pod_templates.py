@@ -1,7 +1,7 @@
 """Paths of pod specs in each kind of resource, and paths of the fields that count the pods that run together.
 
-Kinds and fields: Kubernetes 1.36 API; JobSet v1alpha2, Trainer v1 and v2, KubeRay v1, LeaderWorkerSet v1, Kueue
-v1beta2 and KEDA v1alpha1, read in their CustomResourceDefinitions 2026-11-23.
+Sources: Kubernetes 1.36 API; CustomResourceDefinitions of JobSet v1alpha2, Trainer v1 and v2, KubeRay v1,
+LeaderWorkerSet v1, Kueue v1beta2 and KEDA v1alpha1; read 2026-11-23.
 """
 
 from __future__ import annotations

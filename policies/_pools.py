@@ -203,7 +203,7 @@ class NodePool(ABC):
 
     @property
     def own_name(self) -> str:
-        """Provider's name of the pool."""
+        """Name of the pool at its provider."""
         return self.resource.object_name
 
     @property

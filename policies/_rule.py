@@ -87,7 +87,7 @@ class Subject(Protocol):
 
     @property
     def name(self) -> str:
-        """Name to display."""
+        """Name of the subject in messages."""
         ...
 
     @property

@@ -154,8 +154,8 @@ def _of_machine(pool: str, machine: MachineType, *, single: bool) -> _Numa | Non
 gpu_numa_alignment = Rule(
     id="gpu-numa-alignment",
     severity=Severity.HIGH,
-    description="GPUs and whole CPUs of a container fit the same NUMA nodes. Otherwise the kubelet rejects the "
-    "pod.",
+    description="The GPUs and whole CPUs of a container fit on the same NUMA nodes. Otherwise the kubelet rejects "
+    "the pod.",
     subjects=lambda stack: stack.view(workloads),
     check=_never_aligned,
     settings=Settings,

@@ -1,4 +1,4 @@
-"""Public API for company rules: rules with their parts, and views of the resources of a stack."""
+"""Public API for company rules: the types that define a rule, and views of the resources of a stack."""
 
 from policies._inputs import NotVisible, Value
 from policies._pools import NodePool, pools

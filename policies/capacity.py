@@ -61,7 +61,7 @@ def _capacity(stack: Stack) -> Mapping[str, int | None]:
 
 
 class _Quotas(ObjectSubject):  # pyrefly: ignore[bad-class-definition] - not a dataclass
-    """The quotas of all teams together."""
+    """A subject that stands for all quotas of a stack."""
 
     __slots__ = ()
 
@@ -281,7 +281,7 @@ def _price(stack: Stack, machine_type: str, region: str | None) -> float | None:
 
 
 class _Fleet(ObjectSubject):  # pyrefly: ignore[bad-class-definition] - not a dataclass
-    """All pools together. The first pool's resource identifies them."""
+    """A subject that stands for all pools of a stack. It has the resource of the first pool."""
 
     __slots__ = ()
 

@@ -58,8 +58,8 @@ def _visible_devices(_: Stack, workload: Workload, settings: SystemSettings) -> 
 gpu_visible_devices_bypass = Rule(
     id="gpu-visible-devices-bypass",
     severity=Severity.CRITICAL,
-    description="Pods obtain GPUs only by requests. With the environment variable, a pod could use the GPUs of "
-    "others.",
+    description="Pods obtain GPUs only by requesting them. With NVIDIA_VISIBLE_DEVICES, a pod could use the GPUs "
+    "of other pods.",
     subjects=lambda stack: stack.view(with_additions),
     check=_visible_devices,
     settings=SystemSettings,
@@ -83,7 +83,8 @@ def _device_annotations(stack: Stack, workload: Workload, settings: SystemSettin
 gpu_device_annotation = Rule(
     id="gpu-device-annotation",
     severity=Severity.CRITICAL,
-    description="Pods obtain GPUs only by requests. With the annotation, a pod could use any device of the node.",
+    description="Pods obtain GPUs only by requesting them. With a device annotation, a pod could use any device "
+    "of the node.",
     subjects=lambda stack: stack.view(with_additions),
     check=_device_annotations,
     settings=SystemSettings,
@@ -251,8 +252,8 @@ def _needless_toleration(stack: Stack, workload: Workload, settings: SystemSetti
 gpu_wildcard_toleration = Rule(
     id="gpu-wildcard-toleration",
     severity=Severity.HIGH,
-    description="Pods do not tolerate drains. Pods without GPUs do not tolerate the taints of GPU nodes and do "
-    "not occupy them.",
+    description="Pods do not tolerate the taints of drained nodes. Pods without GPUs do not tolerate the taints "
+    "of GPU nodes and do not occupy them.",
     subjects=lambda stack: stack.view(workloads),
     check=_needless_toleration,
     settings=SystemSettings,

@@ -276,8 +276,8 @@ def _inflated(_: Stack, subject: PriorityClass | Workload, settings: SystemPrior
 priority_globaldefault = Rule(
     id="priority-globaldefault",
     severity=Severity.HIGH,
-    description="High priority is requested explicitly. No high class is the default, and no team uses system-* "
-    "classes.",
+    description="High priority is requested explicitly. No priority class above 0 is the default, and no team "
+    "uses system-* classes.",
     subjects=lambda stack: stack.view(_priority_subjects),
     check=_inflated,
     settings=SystemPriorities,

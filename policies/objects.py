@@ -46,7 +46,7 @@ def _external_addresses(_: Stack, service: Service, settings: SystemSettings) ->
 service_external_address = Rule(
     id="service-external-address",
     severity=Severity.HIGH,
-    description="A Service does not choose its external addresses. Otherwise it could take the traffic of others.",
+    description="A Service does not choose its external addresses. Otherwise it could take traffic of other pods.",
     subjects=lambda stack: stack.view(services),
     check=_external_addresses,
     settings=SystemSettings,

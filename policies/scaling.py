@@ -145,8 +145,8 @@ def _foreign_identity(_: Stack, one: Authentication, settings: SystemSettings) -
 keda_trigger_identity = Rule(
     id="keda-trigger-identity",
     severity=Severity.CRITICAL,
-    description="A trigger uses credentials of its team. KEDA's credentials give access to Secrets and clouds of "
-    "everyone.",
+    description="A trigger uses credentials of its team. KEDA's credentials give access to the Secrets and "
+    "cloud resources of all teams.",
     subjects=lambda stack: stack.view(authentications),
     check=_foreign_identity,
     settings=SystemSettings,

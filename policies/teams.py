@@ -54,7 +54,7 @@ def _no_quota(stack: Stack, namespace: Namespace, settings: QuotaSettings) -> It
             found=f"no ResourceQuota for {', '.join(missing)} in namespace {namespace.name!r}"
             + (f" ({', '.join(in_part)} only within a quota's scopes)" if in_part else ""),
             allowed="a ResourceQuota without scopes that limits every GPU resource of the pools, with 0 for a "
-            "resource of which the team has no quota",
+            "resource that the team may not use",
             fix="add to spec.hard: " + ", ".join(f'"{names.quota_key(resource)}": "0"' for resource in missing),
         )
     if pools_offer.gap is not None:
@@ -94,7 +94,9 @@ def _pools_offer(stack: Stack) -> _Offer:
 
 
 def _device_classes(stack: Stack) -> set[str]:
-    """Return the device classes that claims can name: those of NVIDIA's DRA driver and those in the stack."""
+    """Return the device classes that claims can name: the classes of NVIDIA's DRA driver and the classes in the
+    stack.
+    """
     own = {resource.object_name for resource in stack.of_kind("resource.k8s.io/DeviceClass")}
     return {names.GPU_DEVICE_CLASS, names.MIG_DEVICE_CLASS, *own}
 
