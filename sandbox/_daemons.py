@@ -65,7 +65,7 @@ class Daemon:
         reads: Iterable[Path] = (),
         prepare: Callable[[], None] | None = None,
     ) -> bool:
-        """Start `command` in the data folder unless it is already running; return whether it was started.
+        """Start `command` in the data folder unless it is already running, and return whether it was started.
 
         A running process is restarted if `command` or the contents of the files in `reads` have changed. `prepare`
         is called immediately before a start.

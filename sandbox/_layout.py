@@ -166,7 +166,7 @@ class Layout:
         return time.time() - certificate.stat().st_mtime > _CERTIFICATE_DAYS * _DAY_SECONDS
 
     def write_kubeconfigs(self, settings: Settings) -> bool:
-        """Write the certificate authority and all kubeconfigs; return False if the certificate is missing."""
+        """Write the certificate authority and all kubeconfigs, and return False if the certificate is missing."""
         try:
             chain = (self.certificates / "apiserver.crt").read_text()
         except FileNotFoundError:

@@ -124,7 +124,7 @@ def pods_are_accepted(layout: Layout, settings: Settings) -> bool:
 
 
 def forget_leases(layout: Layout, settings: Settings) -> None:
-    """Delete all node leases; otherwise a new KWOK waits up to 40 s for the leases of a killed KWOK to expire."""
+    """Delete all node leases. Otherwise, a new KWOK waits up to 40 s for the leases of a killed KWOK to expire."""
     with _client(layout, settings) as client:
         client.delete_all("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases")
 
@@ -142,7 +142,7 @@ def _client(layout: Layout, settings: Settings) -> Generator[_Client]:
 
 
 def _json(text: bytes) -> Document:
-    """Parse a response as JSON; return an empty document if the response is not a JSON object."""
+    """Parse a response as JSON, and return an empty document if the response is not a JSON object."""
     try:
         found: object = json.loads(text)
     except ValueError:

@@ -195,7 +195,7 @@ def survey(module: GoModule, mirror: str = "") -> Survey:
 
 
 def download(sums: Mapping[Release, str], mirror: str, folder: Path, progress: Progress) -> dict[str, Reason]:
-    """Download releases in parallel into an existing folder; return why downloads failed, by binary.
+    """Download releases in parallel into an existing folder, and return why downloads failed, by binary.
 
     Raises UnknownOutcome if a file does not have its published checksum. Such a file is deleted.
     """

@@ -223,7 +223,7 @@ def _download_or_build(module: GoModule, origin: Origin, progress: Progress) -> 
 
 
 def _download(module: GoModule, folder: Path, origin: Origin, progress: Progress) -> Mapping[str, Reason]:
-    """Download the available binaries into a folder; return why the other binaries have to be built."""
+    """Download the available binaries into a folder, and return why the other binaries have to be built."""
     answers = _survey(module, origin)
     if not answers.sums:
         return answers.reasons
@@ -286,7 +286,7 @@ def _interrupt(_signal: int, _frame: object) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Provide the missing binaries; return the exit code."""
+    """Provide the missing binaries, and return the exit code."""
     # A shell's background job ignores SIGINT by default, but a build that make started must end with make.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)

@@ -315,7 +315,7 @@ class _Starter:
             time.sleep(_POLL_SECONDS)
 
     def _keep_alive(self) -> None:
-        """Restart components that have ended; raise UnknownOutcome if this `up` started one of them."""
+        """Restart components that have ended. Raises UnknownOutcome if this `up` started one of them."""
         for name, ensure in list(self._ensured.items()):
             daemon = Daemon(name, self._layout.folder)
             if daemon.pid() is not None:

@@ -1,7 +1,8 @@
 """Compares a node's results of active checks with the minimum bandwidths of its pool, as pure functions.
 
-A record is a JSON object with `node_uid`, `time`, `alone` and `together`. Each of `alone` and `together` contains
-the check program's result, an `error`, or `not_run` with the reason.
+A record is a JSON object with `node_uid`, `time`, `alone` and `together`. `alone` is about the checks within the
+node, and `together` about the check with another node. Each of them contains the check program's result, an
+`error`, or `not_run` with the reason.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ _REMEDIES: Final[Mapping[str, str]] = {
     _PRODUCTS: "the GPU computes wrong results without an error: drain the node and replace the GPU",
     "all-reduce": "see the checks nvlink-count, fabric-state and peer-access and the fabric manager's log; reboot "
     "the node, and replace it if it stays slow",
-    "all-reduce-nodes": "run it again: the node is then paired with a different node, which shows which one is "
-    "slow; see the checks fabric-nics, nic-affinity and locked-memory, and the NICs' counters",
+    "all-reduce-nodes": "run gpu-platform burn-in again: the node is then paired with a different node, which "
+    "shows which one is slow; see the checks fabric-nics, nic-affinity and locked-memory, and the NICs' counters",
 }
 
 

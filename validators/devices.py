@@ -99,8 +99,9 @@ def _partitions(devices: Sequence[Mapping[str, Any]], expectation: NodeExpectati
 def _current(
     node: str, slices: Sequence[Mapping[str, Any]], driver: str = names.DRA_DRIVER
 ) -> list[Mapping[str, Any]]:
-    """Return the slices that a driver currently publishes for a node: those with the newest generation of the
-    pool.
+    """Return the slices of a node that a driver currently publishes.
+
+    These slices have the newest generation of the pool.
     """
     own = [one for one in slices if one["spec"].get("driver") == driver and one["spec"].get("nodeName") == node]
     newest = max((one["spec"]["pool"]["generation"] for one in own), default=0)

@@ -17,7 +17,7 @@ _OF_THE_STACK: Final = "replacement"  # the only field that agents do not report
 
 
 class MalformedReport(Exception):
-    """A node's report does not have the agent's format. The message names the place."""
+    """A node's report does not have the agent's format. The message contains the place in the report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -206,7 +206,7 @@ class Runner:
                     self._api.delete_now(f"{_WEBHOOKS}/{kind}/{name}", uid)
 
     def _create(self, path: str, body: Mapping[str, Any]) -> bool:
-        """Create an object; return False if it already exists."""
+        """Create an object. Return False if it already exists."""
         try:
             self._api.create(path, body)
         except ApiError as error:

@@ -1,4 +1,4 @@
-"""Simulated NVML: identity, memory, clocks, power, processes and PCIe of a device."""
+"""Functions of the simulated NVML for the identity, memory, clocks, power, processes and PCIe link of a device."""
 
 from __future__ import annotations
 

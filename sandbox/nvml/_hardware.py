@@ -57,17 +57,17 @@ class MigInstance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedGpu:
-    """One GPU. A field is None if the GPU lacks the feature and NVML answers NOT_SUPPORTED."""
+    """One simulated GPU. A field is None if the GPU lacks the feature and NVML answers NOT_SUPPORTED."""
 
     index: int
-    """Index in NVML."""
+    """NVML index of the GPU."""
     uuid: str
     serial: str
     product: str
     memory_mib: int
     bus: int
     ecc: tuple[bool, bool] | None
-    """ECC mode: current and pending."""
+    """Whether ECC is on now, and whether it is on after the next reset."""
     mig_mode: bool | None
     """Current MIG mode. If `mig_changes` is set, a change is pending."""
     instances: tuple[MigInstance, ...]
@@ -82,7 +82,8 @@ class SimulatedGpu:
     shutdown_celsius: int
     reasons: int
     remapped_rows: tuple[int, int, bool, bool] | None
-    """Row remapping: correctable rows, uncorrectable rows, whether a remapping is pending, and whether one failed.
+    """Numbers of rows remapped for correctable and for uncorrectable errors, whether a remapping is pending, and
+    whether a remapping has failed.
     """
     numa_node: int | None
     fabric_state: int
@@ -104,7 +105,7 @@ class SimulatedGpu:
     """Uncorrectable errors since the last reset, by nvmlMemoryLocation_t."""
     sram_exceeded: bool = False
     retired_pages: tuple[int, int, bool] = (0, 0, False)
-    """Pages retired for single-bit errors, pages retired for double-bit errors, and whether one is pending.
+    """Numbers of pages retired for single-bit and for double-bit errors, and whether a retirement is pending.
 
     Only for GPUs without `remapped_rows`.
     """
@@ -157,7 +158,9 @@ class BrokenCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedNode:
-    """One node: its GPUs in NVML's order, and the faults of its NVML."""
+    """A simulated node with its hardware, the content of its kernel log and /proc files, and its simulated faults.
+    `gpus` is in NVML's order.
+    """
 
     driver_version: str
     cuda_version: int

@@ -1,4 +1,6 @@
-"""Simulated NVML: ECC, retired pages, row remapping, clock event reasons, temperatures and field values."""
+"""Functions of the simulated NVML for ECC, retired pages, row remapping, clock event reasons, temperatures and
+field values.
+"""
 
 from __future__ import annotations
 

@@ -41,8 +41,8 @@ _NEEDS_NO_INIT = {"nvmlInitWithFlags", "nvmlInit_v2", "nvmlErrorString"}
 
 
 class SimulatedLibrary:
-    """Object that acts like a loaded shared library. Each attribute is a callable; a missing attribute raises
-    AttributeError.
+    """Object that acts like a loaded shared library. Its attributes are the exported functions. A missing
+    attribute raises AttributeError.
     """
 
     def __init__(self, node: SimulatedNode) -> None:

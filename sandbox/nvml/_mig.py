@@ -1,4 +1,4 @@
-"""Simulated NVML: MIG mode and MIG devices."""
+"""Functions of the simulated NVML for MIG mode and MIG devices."""
 
 from __future__ import annotations
 

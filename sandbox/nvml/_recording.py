@@ -16,7 +16,9 @@ _LOADING: Final = "loading libnvidia-ml.so.1"
 _NOT_LOADABLE: Final = "library-not-loadable: "
 
 Answer = tuple[Any, str]
-"""A pair: the JSON value, and the kind of error, which is "" if there is a value."""
+"""A recorded answer, as a pair of the JSON value and the kind of error. The kind is "" if the call returned a
+value.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +44,8 @@ class Recording:
         return "" if problem else None
 
     def of(self, function: str, device: str = "") -> Any:  # noqa: ANN401 - JSON
-        """Return the recorded value of a call that is identified by its function and device alone, or None if
-        there is none.
+        """Return the recorded value of a call that only its function and device identify, or None if it has no
+        value.
         """
         return self.answers.get(f"{function} on {device}" if device else function, (None, ""))[0]
 

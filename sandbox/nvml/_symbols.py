@@ -1,8 +1,8 @@
 """Converts C arguments of simulated NVML functions to Python values for their handlers, and converts results back.
 
 A handler is a plain function. It receives the node (or GPU) and the input arguments as Python values. It returns
-the value of the output argument. For several output arguments, it returns a tuple; for the fields of a struct, a
-mapping. It raises errors as `Status`. Output arguments are character buffers and arguments passed by reference.
+the value of the output argument. For several output arguments, it returns a tuple, and for the fields of a struct,
+a mapping. It raises errors as `Status`. Output arguments are character buffers and arguments passed by reference.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def resolve(node: SimulatedNode, handle: int) -> tuple[SimulatedGpu, MigInstance
 
 
 def call(node: SimulatedNode, wanted: Symbol, arguments: Sequence[Any]) -> int:
-    """Call a handler with C arguments; return the NVML status."""
+    """Call a handler with C arguments, and return the NVML status."""
     try:
         subject, rest = _subject(node, wanted, arguments)
         if wanted.raw:

@@ -1,4 +1,4 @@
-"""Simulated NVML: initialisation, versions, device handles and events."""
+"""Functions of the simulated NVML for initialisation, versions, device handles and events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Simulated NVML: NVLink, affinity, topology between two devices, and fabric."""
+"""Functions of the simulated NVML for the NVLinks, the CPU affinity, the topology of two devices, and the NVLink
+fabric.
+"""
 
 from __future__ import annotations
 

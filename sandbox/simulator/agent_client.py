@@ -15,7 +15,7 @@ _POLL_SECONDS = 1
 
 
 def main(address: str, arguments: list[str]) -> int:
-    """Pass arguments, environment, working directory and standard streams to the server; return the exit code."""
+    """Pass arguments, environment, working directory and standard streams to the server. Return the exit code."""
     parent = os.getppid()
     request = {"arguments": arguments, "environment": dict(os.environ), "folder": os.getcwd()}
     with socket.socket(socket.AF_UNIX) as server:

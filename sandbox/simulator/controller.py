@@ -96,7 +96,7 @@ class Controller:
             first = False
 
     def _reconcile_all(self, *, first: bool) -> float:
-        """Reconcile every object once; return the seconds until the next reconciliation if nothing changes."""
+        """Reconcile every object once, and return the seconds until the next reconciliation if nothing changes."""
         operator = self._operator()
         fault_maps = self._faults.all()
         faults: Mapping[str, str] = fault_maps[0].get("data") or {} if fault_maps else {}
@@ -147,7 +147,7 @@ class Controller:
         clusters = self._gpu_clusters.all()
         cluster = clusters[0] if clusters and owner is None else None
         # Without a ClusterPolicy, NVIDIADrivers determine the drivers.
-        # The program writes only the default NVIDIADriver.
+        # gpu-platform creates only the default NVIDIADriver.
         drivers = self._nvidia_drivers.all() if owner is None else []
         driver = next((one for one in drivers if one.get("spec", {}).get("default") is True), None)
         return OperatorObjects(

@@ -115,7 +115,7 @@ def _section(section: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _selector(section: Mapping[str, Any]) -> Mapping[str, str] | None:
-    """Parse an equality-based label selector such as `app=train,tier=gpu`; return None for an empty selector."""
+    """Parse an equality-based label selector such as `app=train,tier=gpu`. Return None for an empty selector."""
     text = str(section.get("podSelector") or "")
     return dict(part.strip().split("=", 1) for part in text.split(",") if "=" in part) or None
 
@@ -125,7 +125,7 @@ def _selector(section: Mapping[str, Any]) -> Mapping[str, str] | None:
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """The state of one node for the controller's decisions."""
+    """The properties of one node that determine the upgrade controller's decisions."""
 
     name: str
     state: State

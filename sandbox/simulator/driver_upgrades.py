@@ -50,7 +50,7 @@ class DriverUpgrades:
         claims: Claims,
         driver: ManagedDriver | None,
     ) -> float:
-        """Move each node forward by at most one state; return the seconds until the next reconciliation.
+        """Move each node forward by at most one state, and return the seconds until the next reconciliation.
 
         `pods` maps nodes to all pods that are bound to them.
         """

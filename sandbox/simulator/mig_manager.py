@@ -231,7 +231,7 @@ def reconfigure(
 def _create_instances(
     table: MigTable, steps: Sequence[tuple[MigEntry, int]], gpus: list[MigLayout | None]
 ) -> str | None:
-    """Create the instances in `gpus` in place, step by step; return the error of the first failed step."""
+    """Create the instances in `gpus` in place, step by step, and return the error of the first failed step."""
     for entry, index in steps:
         if entry.enabled and gpus[index] is None:
             return "unable to apply MIG config with MIG mode disabled"

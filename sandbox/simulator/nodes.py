@@ -220,7 +220,7 @@ class Nodes:
     def reconcile(
         self, node: Object, operator: OperatorObjects, faults: str, holders: Sequence[str] = ()
     ) -> float:
-        """Patch a Node if it differs from its desired state; return the seconds until the next reconciliation.
+        """Patch a Node if it differs from its desired state, and return the seconds until the next reconciliation.
 
         `holders` contains the pods to which devices of the node are allocated.
         """

@@ -24,7 +24,7 @@ _ORPHAN_SECONDS: Final = 2.0
 
 
 class Pods:
-    """All pods that are bound to a node. KWOK sets them to running; this class rejects, terminates and checks
+    """All pods that are bound to a node. KWOK sets them to running, and this class rejects, terminates and checks
     them.
     """
 
@@ -56,7 +56,7 @@ class Pods:
         self._validation.forget_all_but(uids)
 
     def reconcile(self, pod: Object, nodes: Mapping[str, Object], *, first: bool) -> float:
-        """Admit, reject, validate or remove a pod; return the seconds until the next reconciliation.
+        """Admit, reject, validate or remove a pod, and return the seconds until the next reconciliation.
 
         `first` is true in the first reconciliation after the simulator has started.
         """
@@ -80,7 +80,8 @@ class Pods:
         return self._end(pod, measured)
 
     def _end(self, pod: Object, message: str) -> float:
-        """End the containers of a running pod when their time is over; return the seconds until the next check.
+        """End the containers of a running pod when their time is over, and return the seconds until the next
+        check.
 
         `message` is the termination message of the first container.
         """
@@ -99,7 +100,7 @@ class Pods:
         return _IDLE_SECONDS  # the patch triggers another reconciliation
 
     def _admit(self, pod: Object, node: Object, record: NodeRecord, *, ran_before: bool) -> bool:
-        """Reject a new pod on a node if its kubelet refuses it; return whether the pod may run.
+        """Reject a new pod on a node if its kubelet refuses it, and return whether the pod may run.
 
         KWOK does not know about the rejection and sets the pod to running at about the same time. The pod may
         therefore run for a moment, and is patched until its phase is Failed. A pod that ran before the simulator

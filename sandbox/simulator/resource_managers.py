@@ -160,8 +160,8 @@ class _Allocation:
         return hints_of(amount, present, self._free[resource], self._reusable.get(resource, {}))
 
     def take(self, resource: str, amount: int, mask: int | None, *, stays: bool) -> str | None:
-        """Allocate units to a container, first from the NUMA nodes in the mask; return an error if there are too
-        few.
+        """Allocate units to a container, first from the NUMA nodes in the mask. Return an error if too few units
+        are free.
 
         `stays` is true if the container may run together with later containers. Otherwise, later containers can
         reuse the units.
@@ -195,7 +195,7 @@ class _Allocation:
 
 
 def _move(source: Counter[int], target: Counter[int], most: int, nodes: Iterable[int]) -> int:
-    """Move at most `most` units from the given NUMA nodes, one node after another; return the number of moved
+    """Move at most `most` units from the given NUMA nodes, one node after another, and return the number of moved
     units.
     """
     moved = 0

@@ -33,7 +33,7 @@ class ResourceSlices:
         """For each node: the inputs of its slices, the slices, and their digest."""
 
     def reconcile(self, node: Object, operator: OperatorObjects, faults: str) -> float:
-        """Publish a node's devices if they have changed; return the seconds until the next reconciliation."""
+        """Publish a node's devices if they have changed, and return the seconds until the next reconciliation."""
         name = node["metadata"]["name"]
         present = [one for one in self._slices.all() if one["spec"].get("nodeName") == name and _is_ours(one)]
         inputs = (node["metadata"]["uid"], version_of(node), operator.gpu_cluster, operator.driver, faults)

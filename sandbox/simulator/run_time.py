@@ -1,5 +1,5 @@
-"""How long the containers of a simulated pod run, and how they end. The functions are pure; the current time is an
-argument.
+"""How long the containers of a simulated pod run, and how they end. The functions are pure, and the current time
+is an argument.
 
 KWOK sets a pod to running and does not terminate it. This module terminates the pods of Jobs, and the pods with an
 annotation that describes their end. As with a real kubelet, the pod's restartPolicy determines whether its

@@ -93,7 +93,7 @@ class ValidationPods:
         self._stopped = False
 
     def reconcile(self, pod: Object, profile: NodeProfile, patch_status: PatchStatus) -> float:
-        """Start the agent of a pod, or show its result; return the seconds until the next reconciliation."""
+        """Start the agent of a pod, or show its result, and return the seconds until the next reconciliation."""
         mounted = read_mounts(pod, self._config_maps.all())
         if mounted is None:
             return _IDLE_SECONDS  # a kubelet also waits for missing volumes
@@ -242,7 +242,7 @@ def again_after(result: Result, since: float) -> float:
 
 
 def pod_environment(pod: Object) -> dict[str, str]:
-    """Return the agent's environment variables: those of its container, and those of the downward API."""
+    """Return the agent's environment variables, from the values in its container and from the downward API."""
     metadata = pod["metadata"]
     variables = pod["spec"]["containers"][0].get("env") or ()
     ours = {one["name"]: one["value"] for one in variables if one["name"].startswith(_OURS) and "value" in one}

@@ -1,4 +1,4 @@
-"""`python -m tools.dashboards`: writes the JSON files of the dashboards, which the program reads. `--check` only
+"""`python -m tools.dashboards`: writes the JSON files of the dashboards, which gpu-platform reads. `--check` only
 compares the files.
 """
 
@@ -23,7 +23,7 @@ def documents() -> Mapping[str, str]:
 
 
 def main() -> int:
-    """Write or compare the files; return the exit code."""
+    """Write or compare the files, and return the exit code."""
     found = documents()
     if "--check" in sys.argv[1:]:
         stale = [name for name, text in found.items() if not _is(FOLDER / name, text)]

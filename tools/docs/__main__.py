@@ -1,4 +1,4 @@
-"""`python -m tools.docs` writes the generated pages and outputs; `--check` fails if any is out of date."""
+"""`python -m tools.docs` writes the generated pages and outputs. `--check` fails if any is out of date."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def stale(files: Mapping[Path, str]) -> list[str]:
 
 
 def main() -> int:
-    """Write or check the files; return the exit code."""
+    """Write or check the files, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.docs", description=__doc__)
     parser.add_argument(
         "--check", action="store_true", help="change nothing; exit with code 1 if a file is out of date"

@@ -25,7 +25,7 @@ FACTS = Path(__file__).resolve().parents[2] / "gpu_platform" / "catalog" / "fact
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Query the cloud, print the differences, and write them on request; return the exit code."""
+    """Query the cloud, print the differences, and write them on request. Return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.renew", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("cloud", choices=["aws", "gcp"])
     parser.add_argument(

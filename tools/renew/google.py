@@ -18,7 +18,9 @@ _ARCHITECTURES: Final = {"X86_64": "amd64", "ARM64": "arm64"}
 
 
 def described(api: GoogleApi, project: str, wanted: Collection[str]) -> Sequence[DescribedType]:
-    """Return the types with NVIDIA GPUs and the types in `wanted`. Raises NotLookedAt and Disabled."""
+    """Return the types with NVIDIA GPUs and the types in `wanted`. Raises NotLookedAt if credentials, a permission
+    or a connection is missing, and Disabled if the project has not enabled the API.
+    """
     found: dict[str, Mapping[str, Any]] = {}
     zones: dict[str, dict[str, list[str]]] = {}
     for zone, one in _pages(api, project):

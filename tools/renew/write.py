@@ -27,7 +27,7 @@ def with_differences(text: str, differences: Iterable[Difference]) -> tuple[str,
 
 
 def write(folder: Path, differences: Iterable[Difference]) -> frozenset[Difference]:
-    """Write differences to the files of a folder; return the differences that must be written by hand."""
+    """Write differences to the files of a folder. Return the differences that must be written by hand."""
     left = frozenset(differences)
     for file in sorted(folder.glob("*.yaml")):
         old = file.read_text("utf-8")

@@ -10,10 +10,10 @@ agent therefore sets the taint as soon as the driver disappears.
 If the stack allows it, the agent also sets a taint on a failing node. Each tainted node needs one of the pool's
 Leases, `held-POOL-NUMBER`, which limit how many nodes of a pool are tainted at a time. The Node object owns its
 Lease, so both are deleted together. The agent compares the node's Leases with its taint for each report, so a
-Lease is released no matter who removed the taint. If the maximum is lowered, the taints that exist stay. A node
-that has the taint keeps its Lease, or takes a Lease above the maximum, and further nodes wait. The next report
-removes the taint only if failing nodes are no longer tainted at all. The agent has no permission to read nodes, so
-it sends a patch, which returns the changed object.
+Lease is released no matter who removed the taint. If the maximum is lowered, existing taints stay. A node that has
+the taint keeps its Lease, or takes a Lease above the maximum, and further nodes wait. The next report removes the
+taint only if failing nodes are no longer tainted at all. The agent has no permission to read nodes, so it sends a
+patch, which returns the changed object.
 
 `spec.taints` is one list that several owners share. The agent replaces the list only if its resourceVersion is
 unchanged since the agent read it.
@@ -47,7 +47,7 @@ Taint = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Holding:
-    """Maximum number of failing nodes of a pool that may be tainted at a time; 0 means none.
+    """Maximum number of failing nodes of a pool that may be tainted at a time, or 0 for none.
 
     `pool` is the pool to which the maximum applies, if it differs from the report's pool. If `new` is true, new
     nodes are also tainted until they pass.

@@ -104,7 +104,7 @@ class GpuSnapshot:
     power_limit: Reading[tuple[int, int]] = field(default_factory=_unread)
     """Power limit and its default, in mW."""
     ecc_errors: Reading[dict[str, int]] = field(default_factory=_unread)
-    """Uncorrectable errors since the last reset, by location. Those without a known location are in `elsewhere`.
+    """Uncorrectable errors since the last reset, by location. Errors without a known location are in `elsewhere`.
     """
     sram_exceeded: Reading[bool] = field(default_factory=_unread)
     """Whether the number of uncorrectable SRAM errors has exceeded the GPU's threshold."""

@@ -71,7 +71,7 @@ class XidTable:
         return named[0] if named else self._by_code.get(xid.code, self._others)
 
     def kind_of(self, xid: Xid) -> tuple[str, str]:
-        """Return the kind of an error: its class and, if the class counts processes, the process.
+        """Return the kind of an error: its class, and its process if errors of this class are counted by process.
 
         The last error of each kind determines how long a GPU's fault lasts.
         """

@@ -202,12 +202,12 @@ def _uncorrectable(gpu: GpuSnapshot) -> float | None:
 _GAUGES: Final[tuple[tuple[str, str, Value], ...]] = (
     (
         "gpu_utilization_percent",
-        "Share of the last sample in which a kernel ran. Not available for a GPU with MIG.",
+        "Percentage of the last sample period in which a kernel ran. Not available for a GPU with MIG.",
         lambda gpu: _at(gpu.utilization, 0),
     ),
     (
         "gpu_memory_utilization_percent",
-        "Share of the last sample in which memory was read or written.",
+        "Percentage of the last sample period in which memory was read or written.",
         lambda gpu: _at(gpu.utilization, 1),
     ),
     ("gpu_temperature_celsius", "Temperature of the GPU.", lambda gpu: _scaled(gpu.temperature, 1.0)),
