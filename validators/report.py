@@ -365,7 +365,7 @@ def _why_not_counted(report: Mapping[str, Any] | None, pool: ExpectedPool, pod_u
     if report.get("version") != VERSION:
         return f"a report of version {report.get('version')!r}"
     if _is_of_other_expectations(report, pool):
-        return f"a report for other expectations, {report.get('expectations_hash')!r}, not {pool.hardware.hash!r}"
+        return f"a report based on expectations {report.get('expectations_hash')!r}, not {pool.hardware.hash!r}"
     if pod_uid is not None and report.get("pod_uid") != pod_uid:
         return "an outdated report from an earlier pod" if pod_uid else "a report, but no agent pod"
     return ""

@@ -43,7 +43,7 @@ def plan_of(create: dict[str, Any] | None = None, **cluster: Any) -> Environment
 
 
 def outputs_of(plan: EnvironmentPlan) -> dict[str, Any]:
-    """Return the output as an engine returns it from its state."""
+    """Return the stack output `cluster` as it is read from the state of a deployment."""
     return json.loads(json.dumps({"cluster": cluster_facts(plan)}), parse_int=float)
 
 
@@ -305,7 +305,7 @@ def test_a_login_that_goes_is_announced_with_its_groups() -> None:
     login = {"principal": OTHER, "groups": ["vision", "speech"]}
     (found,) = impacts(plan_of(logins=[login]), plan_of(logins=[{**login, "groups": ["vision"]}]))
     assert found.effect is Effect.CUTS_ACCESS
-    assert found.because == f"{OTHER} as vision, speech can no longer log in with these groups"
+    assert found.because == f"these logins no longer work with the listed groups: {OTHER} as vision, speech"
 
 
 def test_users_with_a_changed_login_name_lose_their_permissions() -> None:

@@ -88,7 +88,7 @@ def test_cluster_checks_and_the_agents_checks_make_one_node():
 @pytest.mark.parametrize(
     ("stale", "why"),
     [
-        ({"expectations_hash": "0123456789ab"}, "a report for other expectations, '0123456789ab'"),
+        ({"expectations_hash": "0123456789ab"}, "a report based on expectations '0123456789ab'"),
         ({"pod_uid": "uid-of-an-older-pod"}, "an outdated report from an earlier pod"),
         ({"version": 2}, "a report of version 2"),
         ({"checks": [{"id": "gpu-count"}]}, "an invalid report: check without 'verdict'"),

@@ -59,7 +59,7 @@ def _of_access(cluster: EksClusterPlan) -> Iterator[ClusterSetting]:
         field="cluster.logins",
         values=tuple(_login_text(one) for one in cluster.access.logins),
         loss="cuts-access",
-        on_loss="{lost} can no longer log in with these groups",
+        on_loss="these logins no longer work with the listed groups: {lost}",
     )
     oidc = cluster.access.oidc
     yield ClusterSetting(
