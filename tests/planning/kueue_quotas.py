@@ -13,7 +13,7 @@ from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.planning.queues.section import QueuesPlan
 
 Cell = tuple[str, str]
-"""A flavor and a resource."""
+"""A pair of flavor and resource."""
 Amounts = Mapping[str, Fraction]
 
 

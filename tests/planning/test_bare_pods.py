@@ -34,8 +34,8 @@ def planned(cluster: dict[str, Any], **of_team: Any) -> EnvironmentPlan:
 
 
 def refuses(plan: EnvironmentPlan) -> dict[str, int]:
-    """Return for each team the number of rules that refuse pods without a controller. The rules for pods and those
-    for members' requests are counted.
+    """Count, for each team, the rules that refuse pods without a controller. Both the rules for pods and the rules
+    for members' requests count.
     """
     return {
         one.namespace: sum(

@@ -85,7 +85,9 @@ def test_a_conflict_over_cpu_or_memory_says_which() -> None:
 
 
 def test_the_smallest_conflict_is_found_where_deletion_fails() -> None:
-    """If the smallest owners were removed first, x and y would remain, although `large` by itself does not fit."""
+    """If the owners with the smallest requests were removed first, the conflict would be x and y, although `large`
+    by itself does not fit.
+    """
     rooms = [room("a", gpus=4), room("b", gpus=8)]
     groups = [
         pods("large", 5, pools=("a",)),
@@ -155,8 +157,9 @@ def test_places_shared_by_equal_teams_overfill_no_node() -> None:
 
 
 def test_large_requests_for_a_sufficient_resource_do_not_conflict() -> None:
-    """40 GPUs are too few, but there are enough shares. If owners were ordered by the sum of GPUs and shares,
-    teams with many shares and few GPUs would be kept first.
+    """The teams request 60 GPUs, but the node has only 40. All requested shares fit on the other node. If teams
+    were ordered by the sum of their GPUs and shares, teams with many shares would stay in the conflict, although
+    they request few GPUs.
     """
     rooms = [room(gpus=40), room_of_shares()]
     gpus = [pods(f"t{index}", 1 + index % 2) for index in range(40)]

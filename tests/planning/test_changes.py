@@ -65,7 +65,7 @@ NODE_POOL = filled(
 
 
 def deployed(plan: EnvironmentPlan) -> Any:
-    """Return the output `pools` as an engine returns it from its state."""
+    """Return the stack output `pools` as it is read from the state of a deployment."""
     return json.loads(json.dumps(pool_facts(plan)))
 
 

@@ -1,4 +1,6 @@
-"""The cleanup is off by default, uses the teams in the stack file, and has as few permissions as possible."""
+"""The clean-up of team namespaces is off by default, reads the teams from the stack file, and has minimal
+permissions.
+"""
 
 from __future__ import annotations
 

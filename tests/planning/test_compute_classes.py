@@ -223,7 +223,7 @@ def two_autoscalers(*of: dict[str, Any], **rest: Any) -> list[str]:
 
 
 def test_pools_of_two_autoscalers_with_one_resource_are_a_warning() -> None:
-    """Both autoscalers would add a node for a team's pods that name no pool."""
+    """Both Karpenter and the Cluster Autoscaler would add a node for a team's pods that name no pool."""
     assert two_autoscalers(KARPENTER) == ["on first, second, third"]
     assert two_autoscalers(KARPENTER, {"count": {"desired": 2}}) == ["on first, third"]
     of_cpus = {"machine_type": "m7i.2xlarge", "workload": "general"}

@@ -53,8 +53,8 @@ def taken(pool: PoolPlan) -> tuple[int, int]:
 
 
 def test_gpudirect_installers_are_counted_on_the_nodes_that_run_them() -> None:
-    """The expected sum: 344m for GKE, 150m each for the driver, the plugin and the device injector, 50m for the
-    node agent, and a reserve of 100m.
+    """The expected sum consists of 344m for GKE, 150m each for the driver, the plugin and the device injector, 50m
+    for the node agent, and a reserve of 100m.
     """
     train, serve = environment("gke-training").pools[:2]
     assert (train.machine_type, serve.machine_type) == ("a3-megagpu-8g", "g2-standard-48")

@@ -1,4 +1,4 @@
-"""If a team disappears and a team with a new name has the same members and quota, this counts as a rename."""
+"""A team that disappears counts as renamed if a team with a new name has the same members and quota."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU memory that workloads need, compared with GPUs, MIG instances, MPS shares and shared GPUs."""
+"""GPU memory that workloads need, compared with the memory of GPUs, MIG instances, MPS shares and shared GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the program does not install on a cluster that already has GPU software, and what the program refuses."""
+"""What the program leaves out on a cluster that already has GPU software, and which settings it refuses there."""
 
 from __future__ import annotations
 

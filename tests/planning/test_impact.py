@@ -55,7 +55,7 @@ def plan_of(
 
 
 def outputs_of(plan: EnvironmentPlan) -> Mapping[str, Any]:
-    """Return the outputs as an engine returns them from its state."""
+    """Return the stack outputs as they are read from the state of a deployment."""
     facts = {"pools": pool_facts(plan), "software": software_facts(plan), "teams": team_facts(plan)}
     return json.loads(json.dumps(facts), parse_int=float)
 
@@ -209,7 +209,9 @@ def test_cordoned_nodes_get_another_driver_besides_those_in_turn() -> None:
 
 
 def another_driver(at_a_time: int, **state: Any) -> Impact:
-    """Return the impact of a new driver on two live nodes. `state` is what a preview read from the cluster."""
+    """Return the impact of a new driver on two live nodes. `state` overrides parts of the live state that a
+    preview reads.
+    """
     versions = load_catalog().operator_releases["v26.7.0"].drivers
     before, after = (
         plan_of(operator={"driver": {"version": one}}, changes={"max_unavailable": at_a_time})
@@ -282,8 +284,8 @@ def test_another_driver_of_an_operator_of_the_owner_rolls_no_node() -> None:
 
 
 def on_hosts(operator: Mapping[str, Any], **parts: str) -> EnvironmentPlan:
-    """Return a plan for existing nodes. `operator` selects what the program installs, and `parts` what the nodes
-    already have.
+    """Return a plan for existing nodes. `operator` configures the software that the program installs, and `parts`
+    lists the software that the nodes already have.
     """
     document = {
         "kind": "environment",

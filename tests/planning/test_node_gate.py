@@ -320,7 +320,7 @@ def test_the_owner_of_an_autoscaler_is_told_the_flag_that_it_needs(
     assert [READINESS in one for one in found] == ([True] if named else [])
 
 
-def test_pools_that_an_autoscaler_without_flags_changes_are_refused_the_readiness_controller() -> None:
+def test_node_readiness_is_refused_with_an_autoscaler_without_flags() -> None:
     with pytest.raises(Exception, match=r"validation.node_readiness: found true, but the cloud's autoscaler"):
         planned(growing("gke"))
 

@@ -1,4 +1,4 @@
-"""The `__init__.py` files of the planning packages export what the planner calls."""
+"""The `__init__.py` files of the planning packages export the functions that the planner calls."""
 
 from __future__ import annotations
 

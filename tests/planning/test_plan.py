@@ -1,4 +1,4 @@
-"""Whole plans: readable snapshots, determinism, and properties that only a whole plan shows."""
+"""Complete plans: snapshots that a person can review, determinism, and properties that span several sections."""
 
 from __future__ import annotations
 

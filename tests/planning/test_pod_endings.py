@@ -211,5 +211,5 @@ def test_check_warns_of_an_autoscaler_that_moves_workers_of_a_ray_cluster() -> N
 def test_ray_clusters_on_nodes_that_stay_have_no_warning() -> None:
     fixed = {**MOVING, "provisioner": "managed", "count": {"desired": 1}}
     assert not ray_warnings(ON_EKS, EKS, fixed, pool="cpu")
-    assert not ray_warnings(KARPENTER, EKS)  # in training Karpenter removes only empty nodes
+    assert not ray_warnings(KARPENTER, EKS)  # in training pools, Karpenter removes only empty nodes
     assert not ray_warnings(ON_GKE, GKE)

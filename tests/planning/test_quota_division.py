@@ -313,7 +313,7 @@ def test_a_cohort_gets_no_more_spare_nodes_than_its_teams_may_borrow(
 
 
 COHORTS = [("a", "b"), ("b", "a"), ("prod", "research"), ("x", "y"), ("one", "two")]
-"""Pairs of names. The program chooses between equal cohorts by their names."""
+"""Pairs of cohort names, because the program orders equal cohorts by name."""
 ON_TWO = {"gpus": {"first": 8, "second": 8}}
 
 

@@ -37,7 +37,9 @@ def service(replicas: int, gpus: int = 8, pool: str = "train", **rest: Any) -> d
 
 
 def outcome(plan: EnvironmentPlan) -> dict[str, tuple[str, str]]:
-    """Return what the plan states about the start of each entry, and why. Each key names a team and a place."""
+    """Return, for each declared workload, the decision about its start and the reason. A key consists of the team
+    and the place of the workload in the stack file.
+    """
     return {
         f"{one.subject} {match[1]}": (one.chosen, one.why)
         for one in plan.decisions
@@ -224,7 +226,7 @@ def _plan(stack: dict[str, Any]) -> EnvironmentPlan:
 def of_own_stack(
     folder: Path, reserve: int, quota: int, timeout: str = "2h", web: int = 4, always: int = 0, **entries: Any
 ) -> TeamStackPlan:
-    """Return the plan of a team with a stack of its own, in an environment of 16 GPUs with another team.
+    """Return the plan of a team with its own stack, in an environment of 16 GPUs with another team.
 
     `web` is the other team's quota, and `always` is the part of this quota that a service always uses.
     """

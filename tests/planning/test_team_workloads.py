@@ -1,4 +1,4 @@
-"""A declared workload of a team that could never run is refused, and others are planned with defaults."""
+"""A declared workload that could never run is refused. Other declared workloads are planned with defaults."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_pod_without_cpu_and_memory_gets_its_gpus_part_of_the_node() -> None:
     whole = run(training_jobs=[{**JOB, "gpus": 8}]).training_jobs[0].pod.workload
     for of_half, of_whole in ((half.cpu, whole.cpu), (half.memory, whole.memory)):
         assert float(parse_quantity(of_half)) * 2 == pytest.approx(float(parse_quantity(of_whole)), rel=1e-4)
-    assert 90 < parse_quantity(whole.cpu) < 96  # a p4de.24xlarge has 96
+    assert 90 < parse_quantity(whole.cpu) < 96  # a p4de.24xlarge has 96 CPUs
 
 
 @settings(max_examples=size(15, 400))
@@ -62,8 +62,8 @@ def test_a_pod_without_cpu_and_memory_gets_its_gpus_part_of_the_node() -> None:
 def test_a_training_job_is_accepted_if_and_only_if_all_its_pods_fit_at_once(
     gpus: int, replicas: int, nodes: int, machine: str
 ) -> None:
-    """By default, pods request the same share of the node's CPU and memory as of its GPUs. So only the number of
-    GPUs decides.
+    """By default, pods request the same share of a node's CPU and memory as of its GPUs. So only the number of
+    requested GPUs decides whether the pods fit.
     """
     fits = replicas <= 8 // gpus * nodes and replicas * gpus <= 8 * nodes
     one = pool(machine_type=machine, count={"min": 1, "desired": 1, "max": nodes}, zones=ZONE)

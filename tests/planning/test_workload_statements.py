@@ -1,4 +1,4 @@
-"""What `check` prints about the queue, topology and storage of a team's entries, and whether each entry fits."""
+"""What `check` prints about the queue, topology and storage of declared workloads, and whether they fit."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks.md"
 
 
 def severities_of(code: int) -> set[str]:
-    """Return the severities of the alerts that an error triggers immediately, according to their matchers."""
+    """Return the severities of the alerts that an error triggers immediately, according to the alert matchers."""
     found: set[str] = set()
     for alert in ALERTS:
         matchers = re.findall(r'xid(=~|!~)"([^"]*)"', alert.expr)

@@ -1,5 +1,5 @@
-"""Rules about granted capacity and its cost: quotas compared with pools, shares across teams, and the hourly
-budget.
+"""Rules about granted capacity and its cost: quotas compared with pools, GPUs that several teams share, and the
+hourly budget.
 """
 
 from __future__ import annotations

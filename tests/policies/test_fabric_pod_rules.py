@@ -1,4 +1,4 @@
-"""Test pods for fabrics, as the clouds publish them. They pass in a stack with pools of their machine type, and
+"""The test pods that clouds publish for their fabrics pass in a stack with pools of the matching machine type, and
 fail in other stacks.
 """
 

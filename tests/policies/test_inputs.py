@@ -1,4 +1,4 @@
-"""How rules read the values of resource inputs, which an engine may pass as numbers or as strings."""
+"""How rules read the values of resource inputs, which the Pulumi engine may pass as numbers or as strings."""
 
 from __future__ import annotations
 

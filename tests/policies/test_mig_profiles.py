@@ -23,7 +23,7 @@ def test_the_guide_and_the_catalogue_know_mig_on_the_same_gpus():
 def test_the_places_that_follow_from_the_guides_fractions_are_the_catalogues_starts(gpu: Gpu):
     assert gpu.mig is not None
     table = mig_tables()[gpu.model]
-    unit = gpu.mig.memory_slices // table.memory_slices  # RTX PRO 6000: 12 slices in the catalogue, 4 in the guide
+    unit = gpu.mig.memory_slices // table.memory_slices  # RTX PRO 6000: 12 slices here, 4 in NVIDIA's guide
     derived = {
         profile.name: (profile.instances, tuple(_start(mask) * unit for mask in table.places(profile)))
         for profile in table.profiles

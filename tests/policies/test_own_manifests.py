@@ -1,4 +1,6 @@
-"""No mandatory rule refuses the objects that the program creates for entries of teams, on any kind of pool."""
+"""No mandatory rule refuses the objects that the program creates for teams' declared workloads, on any kind of
+pool.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,7 @@ CASES = [
 
 
 def entries(*, services: bool = True) -> dict[str, list[dict[str, Any]]]:
-    """Return entries of every kind, some with one pod and some with several."""
+    """Return declared workloads of every kind, some with one pod and some with several."""
     pods = {"pool": "train", "image": "registry.example.com/a/b:1", "run_as_user": 1000}
     run = {**pods, "command": ["run"], "deadline": "2h"}
     jobs = {

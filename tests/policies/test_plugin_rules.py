@@ -1,4 +1,4 @@
-"""Rules about pools with two device plugins: the plugin of GKE or Bottlerocket, and the GPU Operator's."""
+"""Rules about pools with two device plugins, one from GKE or Bottlerocket and one from the GPU Operator."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ BY_CONTENT = {"sharing-replicas-bounded", "sharing-rename"}
 
 
 def hidden(example: str) -> Iterator[tuple[str, list[Record]]]:
-    """For every value, yield its place and the example's records with this value unknown."""
+    """For every value in an example, yield its place and the records of the example with this value unknown."""
     base = records(example)
     for index, one in enumerate(base):
         for path in places(one["inputs"]):
@@ -73,7 +73,7 @@ def hidden(example: str) -> Iterator[tuple[str, list[Record]]]:
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the path of every value inside a value."""
+    """Yield the path of every item in a nested dict or list."""
     for key, item in value.items() if isinstance(value, dict) else enumerate(value):
         yield (*path, key)
         if isinstance(item, dict | list):

@@ -121,8 +121,8 @@ def cases(provider: str, *, all_fields: bool) -> Iterator[tuple[str, Platform]]:
 
 
 def judge(provider: str, *, all_fields: bool) -> int:
-    """Compare the findings for each changed field with those of the unchanged stack. Return the number of planned
-    stacks.
+    """Compare the findings for each changed field with the findings of the unchanged stack. Return the number of
+    planned stacks.
     """
     plain = violating(dict(STACKS[provider]), provider)
     expected = findings(plain, plan_platform(plain, "test"))

@@ -28,7 +28,7 @@ class Cluster:
         self._made: list[str] = []
 
     def make(self, path: str, body: Mapping[str, Any]) -> Object:
-        """Create an object in a collection."""
+        """Create an object. `path` is the API path of its collection."""
         made = self.api.create(path, body)
         self._made.append(f"{path}/{body['metadata']['name']}")
         return made

@@ -1,4 +1,4 @@
-"""The one-time build, run with a stand-in for the go command that records its command lines."""
+"""The one-time build of the control plane, with a stand-in for the go command that records its command lines."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Go:
         self.command.chmod(0o755)
 
     def calls(self, verb: str) -> list[str]:
-        """Return the command lines with one verb, in order, without linker flags."""
+        """Return the recorded command lines of one go subcommand, in order and without linker flags."""
         if not self._calls.exists():
             return []
         return [line for line in self._calls.read_text().splitlines() if line.split()[0] == verb]

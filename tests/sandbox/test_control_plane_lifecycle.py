@@ -209,7 +209,7 @@ def test_the_api_port_can_be_chosen_and_changed() -> None:
 def test_a_test_run_leaves_no_sandbox_behind(tmp_path: Path) -> None:
     one_test = f"{Path(__file__).parent}/test_control_plane.py::test_the_api_server_reports_the_pinned_version"
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", one_test]
-    env = {**os.environ, "TMPDIR": str(tmp_path)}  # the folder of the run's sandboxes is created there
+    env = {**os.environ, "TMPDIR": str(tmp_path)}  # the test run creates its sandboxes in this folder
     run = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert "1 passed" in run.stdout
     assert processes_of(tmp_path) == []

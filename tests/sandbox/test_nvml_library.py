@@ -18,7 +18,7 @@ DRIVER = "580.65.06"
 
 @pytest.fixture
 def node(request):
-    """Install the profile that a test names, and open NVML."""
+    """Simulate the node that a test describes, and initialise NVML."""
     with install(NodeProfile(driver_version=DRIVER, **request.param)):
         pynvml.nvmlInit()
         yield

@@ -39,7 +39,7 @@ def _sharing(block: str, replicas: int = 4, name: str = "nvidia.com/gpu", **more
 
 
 def _counts(hardware: Hardware, text: str = "", strategy: str = "none") -> dict[str, int]:
-    """Return the advertised resources, by name without the prefix."""
+    """Return the number of units of each advertised resource. Names omit the prefix `nvidia.com/`."""
     offered = advertise(hardware, parse_config(text), strategy)
     return {name.removeprefix("nvidia.com/"): offer.count for name, offer in offered.items()}
 

@@ -171,7 +171,7 @@ _EKS_CREATE = {"admins": ["arn:aws:iam::123456789012:role/admin"], "api_access":
 _RACK = by({}, existing={"pools[0].machine_type": "p6e-gb200.36xlarge", "operator.driver.version": "580.173.02"})
 
 # For each field, the values that the stack needs so that the field and the fields below it have an effect.
-# The values are listed by place.
+# Each key is the place of a value in the stack file.
 # The values of the longest path are applied last.
 # The value None removes a field.
 CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {

@@ -114,7 +114,7 @@ def place_text(place: tuple[str | int, ...]) -> str:
 
 
 def get(document: Any, place: tuple[str | int, ...]) -> Any:
-    """Return the value at a place, or None if there is none."""
+    """Return the value at a place in a document, or None if the place does not exist."""
     for part in place:
         document = _item(document, part)
     return document
@@ -127,7 +127,7 @@ def _item(value: Any, part: str | int) -> Any:
 
 
 def changed(document: Any, place: tuple[str | int, ...], value: Any) -> Any:
-    """Return a copy of a document with another value at a place. None removes the field."""
+    """Return a copy of a document with a different value at a place. None removes the field."""
     result = copy.deepcopy(document)
     holder = result
     for part, following in itertools.pairwise(place):

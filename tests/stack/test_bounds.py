@@ -1,4 +1,4 @@
-"""No stack file takes minutes or gigabytes to read (R4), and no number in it is misread (R9)."""
+"""No stack file takes minutes or gigabytes to read, and no number in it is misread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every file in tests/broken_stacks has the mistake in its name, and its first lines list the expected errors."""
+"""Every file in tests/broken_stacks is named after its mistake, and its first lines list the expected errors."""
 
 from __future__ import annotations
 

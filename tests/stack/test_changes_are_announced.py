@@ -76,7 +76,7 @@ def _plan(platform: dict[str, Any]) -> EnvironmentPlan | None:
 
 
 def _outputs(plan: EnvironmentPlan) -> dict[str, Any]:
-    """Return the outputs of a deployment, as an engine returns them."""
+    """Return the stack outputs as they are read from the state of a deployment."""
     facts = {
         "cluster": cluster_facts(plan),
         "pools": pool_facts(plan),

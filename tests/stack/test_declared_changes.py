@@ -20,14 +20,14 @@ from tests.stack.field_changes import stack_for, values_for
 from tests.stack.stack_fields import changed, fields_of, get, place_of
 
 PLATFORMS = {"sandbox": "sandbox", "eks": "eks", "karpenter": "eks", "gke": "gke"}
-# Fields that determine other fields: a change to one of them appears in the properties of the others.
+# Fields that determine other fields. A change to one of them changes the properties of the others.
 FOLLOWED = {"machine_type", "workload", "name", "cluster.name", "cluster.location"}
 # Properties that change only if GKE runs the device plugin. tests/planning/test_changes.py covers these.
 WITH_THE_DEVICE_PLUGIN_OF_GKE = {("gke", "gpu_sharing_config"), ("gke", "gpu_partition_size")}
 
 
 def facts_of(platform: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the facts about the first pool, or None if the stack is refused."""
+    """Return the recorded facts about the first pool, or None if the stack is refused."""
     try:
         plan = plan_platform(platform, "stack")
     except BadInput:
@@ -75,7 +75,7 @@ def changes(field: Any, platform: str, provider: str) -> Iterator[str]:
 
 
 def owners(name: str) -> set[str]:
-    """Return a field and its parents: a declaration for `disk` also applies to `disk.type`."""
+    """Return a field and its parents, because a declaration for `disk` also applies to `disk.type`."""
     parts = name.split(".")
     return {".".join(parts[: count + 1]) for count in range(len(parts))}
 

@@ -73,7 +73,7 @@ def test_a_model_in_a_function_is_described_too() -> None:
 
 
 def test_all_docstrings_of_the_stack_file_are_in_its_schema() -> None:
-    """The docstrings are equal to those that pydantic reads from each class's source."""
+    """The docstrings are equal to the docstrings that pydantic reads from each class's source."""
     found: dict[str, Any] = stack_adapter().json_schema()["$defs"]
     described = {
         (name, field)

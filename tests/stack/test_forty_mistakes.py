@@ -29,7 +29,7 @@ def _problems(path: Path) -> list[Problem]:
 
 
 def _identity(problem: Problem) -> tuple[str, str]:
-    """Return what identifies a problem across runs. The line number of a YAML error is left out."""
+    """Return a value that identifies a problem across runs. It omits the line number of a YAML error."""
     return (re.sub(r"^line .*", "yaml", problem["path"]), problem["found"])
 
 

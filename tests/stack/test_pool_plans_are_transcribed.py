@@ -29,7 +29,7 @@ _COMPONENTS = {
     "GkePoolPlan": "components/gke/node_pool.py",
 }
 
-# Parts of a pool's plan that the resources of the pool do not need, each with what reads it instead.
+# Parts of a pool's plan that the resources of the pool do not need, and where each part is used instead.
 READ_ELSEWHERE: Mapping[str, Mapping[str, str]] = {
     "eks": {
         "EksPoolPlan.blocks[].window.ends": "the alerts announce the end of a capacity block",
@@ -44,7 +44,7 @@ READ_ELSEWHERE: Mapping[str, Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of one field of the stack file, as text and as the stacks before and after it."""
+    """A change of one field of the stack file, with a description and the stacks before and after the change."""
 
     text: str
     before: dict[str, Any]
@@ -73,7 +73,7 @@ def test_each_part_of_a_pools_plan_is_in_the_resources_of_the_pool(provider: str
 
 
 def _changes(provider: str) -> Mapping[frozenset[str], Sequence[Change]]:
-    """Return the changes of fields that change the cloud plans of pools, by the parts of the plans that change."""
+    """Return the changes of fields that affect the cloud plans of pools, by the affected parts of the plans."""
     found: dict[frozenset[str], list[Change]] = {}
     for field in fields_of(Environment):
         if not field.path.startswith(_OF_POOLS):
@@ -97,7 +97,7 @@ def _changes(provider: str) -> Mapping[frozenset[str], Sequence[Change]]:
 
 
 def _stack(path: str, provider: str) -> dict[str, Any]:
-    """Return the stack of a field without teams, which change nothing in pools."""
+    """Return the stack in which a field has an effect, without teams, because teams do not affect pools."""
     stack = stack_for(path, provider)
     del stack["teams"]
     stack.pop("queueing", None)

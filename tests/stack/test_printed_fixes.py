@@ -32,7 +32,7 @@ REFUSED = {
     "mps_over_48_clients": "sharing-replicas-bounded",
     "replicas_of_a_gpu_model_too_many": "sharing-replicas-bounded",
 }
-"""Mandatory rules that refuse a stack with an applied fix. Their limits differ from those of planning."""
+"""Mandatory rules that refuse a stack with an applied fix. Their limits differ from the limits of planning."""
 
 
 _verdicts: dict[str, Mapping[str, str]] = {}

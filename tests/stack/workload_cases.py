@@ -1,6 +1,4 @@
-"""For every field of the workloads that teams declare: a stack that uses the field, and other values for the
-field.
-"""
+"""For every field of the workloads that teams declare, a stack that uses the field, and other values for it."""
 
 from __future__ import annotations
 

@@ -37,7 +37,9 @@ Recorded = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 class AwsAccount:
-    """The account. `asked` contains the IAM actions of all calls, and `denied` the actions that the user lacks."""
+    """A simulated account. `asked` contains the IAM actions of all calls, and `denied` the actions that are not
+    allowed.
+    """
 
     def __init__(self, region: str) -> None:
         self.region = region
@@ -69,7 +71,7 @@ class AwsAccount:
         return _endpoint()
 
     def client(self, service: str, region: str | None = None) -> Any:
-        """Return a boto3 client with which a test sets up the account."""
+        """Return a boto3 client that a test uses to set up the account."""
         return _client(service, region or self.region)
 
     def session(self) -> Any:

@@ -86,7 +86,7 @@ def on_cloud(
 def with_cloud(
     plan: ClusterPlan, cluster: EksClusterPlan | GkeClusterPlan, pools: Iterable[PoolPlan]
 ) -> ClusterPlan:
-    """Return a cluster plan with the plan of its cloud and all values that follow from the cloud's plan."""
+    """Return a cluster plan with the plan of its cloud and all values that are derived from the cloud's plan."""
     on_eks = isinstance(cluster, EksClusterPlan)
     properties = eks_properties if on_eks else gke_properties
     return dataclasses.replace(

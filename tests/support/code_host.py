@@ -33,7 +33,7 @@ class CodeHost:
         self.comments: list[dict[str, Any]] = []
         self.updates = 0
         self.reads_only = False
-        """Whether the token may not write, as that of a pull request from a fork."""
+        """Whether the token may not write, as in a pull request from a fork."""
         self.environment: dict[str, str] = {}
 
     @property

@@ -16,7 +16,7 @@ _OF_KUBERNETES: Final = ("kube-system", "kube-public", "kube-node-lease")
 # Labels of the ApplySet parents and members of deployed stacks.
 # Objects with these labels are deleted even in Kubernetes' own namespaces.
 _OF_STACKS: Final = ("applyset.kubernetes.io/id", "applyset.kubernetes.io/part-of")
-# Objects that can refuse requests are deleted first; objects that contain or define others are deleted last.
+# Objects that can refuse requests are deleted first. Objects that contain or define others are deleted last.
 _FIRST: Final = (
     "mutatingwebhookconfigurations",
     "validatingwebhookconfigurations",

@@ -12,7 +12,7 @@ PATIENCE_SECONDS: Final = float(os.environ.get(PATIENCE_VARIABLE) or 240)
 """Maximum time that a test waits for a condition. Only a broken program or test takes this long."""
 
 DEADLINES_SECONDS: Final = (2.0, 8.0, 32.0, 128.0)
-"""Timeouts that a test tries in turn, until a timeout is long enough for the program's steps before it."""
+"""Timeouts that a test tries in turn, because the program may need longer on a slow machine."""
 
 _Answer = TypeVar("_Answer")
 _TRUE: Final = object()

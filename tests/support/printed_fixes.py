@@ -28,9 +28,7 @@ _USED = re.compile(r"^use ([a-z0-9]+[-.][a-z0-9.-]+)$")
 
 
 def fixed_by(document: Mapping[str, Any], problem: Problem) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each change that a problem's fix names and that a program can make: a description and the changed
-    document.
-    """
+    """Yield a description and the changed document for each change in a problem's fix that a program can make."""
     for what, path, value in _changes(document, problem):
         changed: Any = copy.deepcopy(dict(document))
         applied = _apply(changed, path, value)

@@ -1,5 +1,5 @@
-"""A node that stays bad is cordoned, or replaced if the stack requires it. The agent leaves cordons by others
-alone.
+"""A node that keeps failing its checks is cordoned, or replaced if the stack file requires it. The agent does not
+change the cordons of others.
 """
 
 from __future__ import annotations

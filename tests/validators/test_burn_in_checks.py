@@ -35,7 +35,7 @@ def record(alone: dict[str, Any], together: dict[str, Any] | None = None) -> dic
 
 
 def healthy(**changed: Any) -> dict[str, Any]:
-    """Return the results that the program writes on a healthy p5.48xlarge."""
+    """Return the results that the burn-in program writes on a healthy p5.48xlarge."""
     result: dict[str, Any] = {
         "version": 1,
         "gpus": 8,

@@ -32,7 +32,7 @@ def values_of(name, **choices):
     expect = expected_of(name, **choices).expect
     return {
         check: entry.value for check, entry in expect.items() if check != "xid"
-    }  # the value of `xid` is the catalogue's table
+    }  # the value of `xid` is a large table
 
 
 def test_expectations_of_a_machine_type_describe_its_gpus():

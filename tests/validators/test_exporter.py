@@ -37,7 +37,9 @@ class Once:
 
 
 def samples(reader, thresholds=None):
-    """Return the values of a reading, by metric, then by GPU and by the label that only this metric has."""
+    """Return the values of each metric in a reading, by GPU and by the value of the label that only this metric
+    has.
+    """
     latest = Latest(reader, clock=lambda: 1000.0)
     latest.read(1)
     registry = CollectorRegistry()

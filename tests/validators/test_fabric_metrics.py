@@ -17,7 +17,9 @@ EFA, MLX5, GPU = (
 
 @pytest.fixture
 def sysfs(tmp_path, monkeypatch):
-    """Return a function that writes PCI devices with counters: address -> (identity, name, files below port 1)."""
+    """Return a function that writes PCI devices with counters. For each address, it expects a tuple of the
+    device's identity, its name and the files below port 1.
+    """
     monkeypatch.setenv(SYSFS_VARIABLE, str(tmp_path))
 
     def write(devices):

@@ -129,7 +129,7 @@ def test_filestore_is_mounted_by_the_kubelet_and_lustre_by_its_driver() -> None:
 
 
 def on_gke(name: str, cluster: dict[str, Any], **storage: Any) -> tuple[dict[str, str], EnvironmentPlan]:
-    """Return the decisions about a storage entry, and the plan."""
+    """Return the decisions about an entry of `storage`, and the plan."""
     own = {"name": "vision", "quota": {"gpus": 8}, "priority": "training", "members": ["user:a@example.com"]}
     plan = plan_platform(
         {**platform_of({"network": {"rdma": False}}, cluster=cluster), "storage": storage, "teams": [own]}, "test"

@@ -21,7 +21,7 @@ TUNED: dict[str, Any] = {"tuning": {"intent": "training", "sysctls": {"vm.max_ma
 
 
 def cloud_config(text: str) -> dict[str, Any]:
-    """Parse user data like cloud-init, and return the only part with the cloud-config content type."""
+    """Parse user data as cloud-init does, and return the only part with the cloud-config content type."""
     parts: Any = email.message_from_string(text).get_payload()
     (part,) = [one for one in parts if one.get_content_type() == "text/cloud-config"]
     assert part.get_payload().startswith("#cloud-config\n")

@@ -26,7 +26,7 @@ SCRIPT = {"gcs": "gs://acme-nodes/bootstrap.sh", "generation": 3}
 
 
 def script(text: str) -> str:
-    """Parse user data like cloud-init, and return the only part with the shell script content type."""
+    """Parse user data as cloud-init does, and return the only part with the shell script content type."""
     parts: Any = email.message_from_string(text).get_payload()
     (part,) = [one for one in parts if one.get_content_type() == "text/x-shellscript"]
     return part.get_payload()

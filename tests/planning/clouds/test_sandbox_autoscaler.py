@@ -35,7 +35,7 @@ def planned(*pools: dict[str, Any], **rest: Any) -> EnvironmentPlan:
 
 
 def node_pools(recorded: Recorded) -> dict[str, Any]:
-    """Return the specs of Karpenter's NodePools. The component of the same name has no spec and is left out."""
+    """Return the specs of Karpenter's NodePools. Components of this type have no spec and are left out."""
     found = (one.inputs for one in recorded.of("NodePool") if "spec" in one.inputs)
     return {one["metadata"]["name"]: one["spec"] for one in found}
 

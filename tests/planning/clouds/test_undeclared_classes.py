@@ -1,4 +1,6 @@
-"""Entries can use a new cluster's storage classes. Declared classes replace the program's default class."""
+"""Volumes can use the storage classes that a new cluster has by default. Declared classes replace the
+program's default class.
+"""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Happened:
 
 
 class PlayedCloud:
-    """The account in a folder. `env` contains the environment variables for programs that use it."""
+    """A simulated account in a folder. `env` contains the environment variables for programs that use it."""
 
     def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
         self.env = dict(env)

@@ -19,7 +19,7 @@ Properties = Mapping[str, Any]
 
 
 class Service(Protocol):
-    """Effects of one kind of resource. They may change `outputs` in place."""
+    """How a cloud service reacts to requests for one kind of resource. Methods may change `outputs` in place."""
 
     def unknown(self, inputs: Properties) -> dict[str, Any]:
         """Return outputs that are unknown until the resource is created. `kinds.yaml` lists further unknown

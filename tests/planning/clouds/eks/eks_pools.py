@@ -54,7 +54,7 @@ def problems_of(spec: Pool, cluster: EksCluster | None = None) -> list[Problem]:
 
 def context_and_share(spec: Pool, cluster: EksCluster, path: str) -> tuple[CompleteContext, ResolvedPool]:
     """Return the context and the pool for a check, in an environment with only this pool and default settings."""
-    # pyrefly: ignore[missing-argument] - nothing else is looked at
+    # pyrefly: ignore[missing-argument] - the check reads no other fields
     environment = Environment.model_construct(operator=Operator(), pools=(spec,))
     context = CompleteContext(
         catalog=load_catalog(),

@@ -24,7 +24,7 @@ ACCESS = ClusterAccess(
 
 
 def node_config(text: str) -> dict[str, Any]:
-    """Parse user data like nodeadm. The only part of the MIME document has nodeadm's content type."""
+    """Parse user data as nodeadm does. The only part of the MIME document has nodeadm's content type."""
     document = email.message_from_string(text)
     assert document.get_content_type() == "multipart/mixed"
     (part,) = document.get_payload()

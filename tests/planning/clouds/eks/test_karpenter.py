@@ -122,7 +122,7 @@ def test_a_pool_with_shares_is_limited_by_cpu():
 
 
 def created_in_one_pass(limits: dict[str, str], capacities: list[dict[str, int]], running: int) -> int:
-    """Return how many nodes Karpenter creates in one scheduling pass if any number of pods is pending.
+    """Return how many nodes Karpenter creates in one scheduling pass for an unlimited number of pending pods.
 
     Source: scheduler.go, subtractMax. The `running` nodes have the smallest machine type. Karpenter compares
     `limits["nodes"]` only with running nodes.
@@ -310,17 +310,17 @@ def test_check_says_that_karpenter_must_be_let_use_a_disk_key(part: str):
 # -- what is refused ----------------------------------------------------------------------------------------
 
 REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
-    "nodes that nobody needs": (
+    "a minimum number of nodes": (
         said(count={"min": 1, "desired": 1, "max": 2}),
         "count.min",
         "provisioner: managed",
     ),
-    "a number of nodes": (said(count={"desired": 2}), "count.desired", "desired: 0, max: 2"),
-    "no nodes at all": (said(count={"desired": 0}), "count.max", "maximum number"),
+    "a desired number of nodes": (said(count={"desired": 2}), "count.desired", "desired: 0, max: 2"),
+    "no maximum number of nodes": (said(count={"desired": 0}), "count.max", "maximum number"),
     "renamed shares": (said(sharing=TIME_SLICING), "sharing.rename", "rename: false"),
     "renamed mps shares": (said(sharing={"mode": "mps", "replicas": 4}), "sharing.rename", "rename: false"),
     "mig": (training(sharing={"mode": "mig", "layout": {"1g.10gb": 7}}), "sharing.mode", "provisioner: managed"),
-    "mig as whole gpus": (
+    "mig with strategy single": (
         training(sharing={"mode": "mig", "layout": {"1g.10gb": 7}, "strategy": "single"}),
         "sharing.mode",
         "provisioner: managed",
@@ -445,7 +445,7 @@ def mostly(usual: Any, *others: Any) -> st.SearchStrategy[Any]:
 
 @st.composite
 def forms(draw: st.DrawFn) -> dict[str, Any]:
-    """Draw the fields of a pool. Most pools are valid; the others combine settings that are refused."""
+    """Draw the fields of a pool. Most pools are valid. The others combine settings that are refused."""
     machine = draw(st.sampled_from(MACHINES))
     catalog = load_catalog()
     alike = [

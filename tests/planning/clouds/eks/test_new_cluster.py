@@ -1,4 +1,4 @@
-"""The system nodes, API server access and support that a stack file chooses for a new EKS cluster."""
+"""The system nodes, API server access and Kubernetes support that a stack file chooses for a new EKS cluster."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def test_equally_named_clusters_in_a_project_share_no_vpc_or_account() -> None:
     assert len(created) == 6
     assert len(set(vpcs)) == len(vpcs) == 6 * 8 + 6
     assert len({place.node_account for place in places}) == 6
-    # Of all names that are derived from the VPC's name, the firewall rule's name is the longest.
+    # The firewall rule's name is the longest name that is derived from the VPC's name.
     assert all(len(f"{vpc}-internal") <= 63 for vpc in vpcs)
     assert all(len(place.node_account) <= 30 for place in places)
 

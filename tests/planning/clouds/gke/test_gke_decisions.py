@@ -58,7 +58,7 @@ def decided(**pool: Any) -> GkePoolPlan:
         ({"machine_type": "a3-highgpu-8g", "image": {"release": "1.33.5-gke.2392000"}}, "train-compact"),
         ({"machine_type": "a3-ultragpu-8g", "capacity": {"type": "spot"}}, "train-compact"),
         ({"machine_type": "a4-highgpu-8g", "capacity": FLEX, "count": GROW}, "train-compact"),
-        # none by default
+        # no compact placement by default
         ({"count": {"desired": 1}}, None),
         ({"workload": "inference"}, None),
         ({"workload": "development"}, None),
