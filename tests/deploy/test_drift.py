@@ -1,4 +1,4 @@
-"""Fields that others add to declared objects are reported. They are removed if they grant access (R15)."""
+"""Fields that others add to declared objects are reported. They are removed if they grant access."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two runs never change the same stack at the same time (R14)."""
+"""Two runs never change the same stack at the same time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`up` waits for all objects in parallel, so a pool or team that is not ready does not delay the others (R19)."""
+"""`up` waits for all objects in parallel, so a pool or team that is not ready does not delay the others."""
 
 from __future__ import annotations
 

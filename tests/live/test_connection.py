@@ -1,4 +1,4 @@
-"""An API server that hangs, or whose etcd is down, results in one clear error within the time limits (R5)."""
+"""An API server that hangs, or whose etcd is down, results in one clear error within the time limits."""
 
 from __future__ import annotations
 
