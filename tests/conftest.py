@@ -66,7 +66,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # Pytest imports readline, which sets these variables for the workers of xdist.
     for size_of_terminal in ("COLUMNS", "LINES"):
         os.environ.pop(size_of_terminal, None)
-    gc.disable()  # objects created by test collection stay in use; garbage collection is enabled again afterwards
+    gc.disable()  # until all tests are collected, because the objects that this creates stay in use
     # In a background job of a shell, SIGINT is ignored.
     # Child processes would inherit this, but tests interrupt them.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -100,7 +100,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _by_workers(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return the tests in the order in which workers run their groups. The tests of a group follow each other.
 
-    Groups with a sandbox mostly wait; the other groups use a whole core. Therefore, three workers begin with a
+    Groups with a sandbox mostly wait, but other groups use a whole core. Therefore, three workers begin with a
     group that has a sandbox, and one begins with a group that has none. The remaining groups with a sandbox are
     spread evenly between the groups without one.
     """
@@ -148,7 +148,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 def _waiting_after(item: pytest.Item) -> bool:
-    """Return whether this test needs a sandbox, or a later test in the workers' order does."""
+    """Return whether this test, or a later test in the workers' order, needs a sandbox."""
     items = item.session.items
     return any(one.get_closest_marker("sandbox") for one in items[items.index(item) :])
 

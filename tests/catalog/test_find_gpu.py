@@ -1,4 +1,4 @@
-"""GPU names as they are spelled by NVML, GPU Feature Discovery, the clouds and users."""
+"""GPU names as NVML, GPU Feature Discovery, the clouds and users spell them."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import yaml
 from gpu_platform.base.paths import CODE_ROOT
 from gpu_platform.catalog.iam_policies import iam_policy, iam_statements
 
-# The values that each policy of the files needs, by the policy's name.
+# The placeholders in each policy, by the policy's name.
 NAMES = {
     name: frozenset(re.findall(r"\{(\w+)\}", json.dumps(statements)))
     for file in (CODE_ROOT / "gpu_platform" / "catalog" / "iam").glob("*.yaml")

@@ -44,7 +44,7 @@ def layouts(mig: Mig, profiles: Sequence[MigProfile]) -> Iterator[Layout]:
 
 
 def maximal_layouts(mig: Mig, names: Iterable[str]) -> list[Layout]:
-    """Return the layouts of the named profiles to which no further instance can be added."""
+    """Return the layouts of the named profiles that have no room for another instance."""
     profiles = [profile for profile in mig.profiles if profile.name in set(names)]
     fitting = set(layouts(mig, profiles))
     placements = {(profile.name, start) for profile in profiles for start in profile.starts}

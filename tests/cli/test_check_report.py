@@ -97,7 +97,7 @@ FORM: dict[str, Any] = {
 
 
 def strays(value: Any, form: Any, path: str = "log") -> list[str]:
-    """Return the paths at which `value` does not have the fields, types or values that `form` allows."""
+    """Return the paths in `value` where a field, type or value differs from what `form` allows."""
     if isinstance(form, set):
         return [] if value in form else [path]
     if isinstance(form, list):

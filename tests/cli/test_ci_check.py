@@ -99,7 +99,7 @@ def test_a_file_that_looks_like_ours_is_not_left_out(repository: Path, text: str
 
 
 def test_stack_files_with_the_same_name_have_separate_log_categories(tmp_path: Path) -> None:
-    """GitHub accepts one log per category: github/codeql-action pull request 2959, read 2026-11-28."""
+    """GitHub accepts only one log per category (github/codeql-action pull request 2959, read 2026-11-28)."""
     for folder in ("a-b/c", "a/b-c", "a space/d"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "Pulumi.prod.yaml").write_text(BROKEN, "utf-8")

@@ -1,4 +1,4 @@
-"""Which kind of credentials is found in the environment and in the shared files, without any other source."""
+"""The kinds of cloud credentials that are found in environment variables and shared files, without a network."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def plan() -> EnvironmentPlan:
 
 
 def look(monkeypatch: pytest.MonkeyPatch, looks: Looks, until: int = 0) -> threading.Event:
-    """Simulate the nodes. Each check returns the next state in `looks`; None means that the cluster does not
+    """Simulate the nodes. Each check returns the next state in `looks`. If the state is None, the cluster does not
     respond.
 
     The first check happens before the run. Return an event that is set after `until` checks.

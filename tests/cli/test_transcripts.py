@@ -1,5 +1,5 @@
-"""For every command, the help, the output of a success and the error of a failure have a consistent style. Text
-files record them.
+"""The help, the output and the errors of all commands have a consistent style. Text files record a help text, a
+successful call and a failing call of each command.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ _WORKLOADS = {
         }
     ],
 }
-_MOST = 16  # maximum number of output lines of a successful call; later lines often change with the catalogue
+_MOST = 16  # maximum number of output lines of a successful call, because later lines change with the catalogue
 # A successful and a failing call of each command. tests/e2e/transcripts.py records calls that need a cluster.
 # `{tmp}` is a temporary folder, `{broken}` a stack file with a mistake, and `{assets}` is docs/assets.
 CALLS: dict[str, tuple[str, ...]] = {

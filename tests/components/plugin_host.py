@@ -30,7 +30,7 @@ _OUTPUT = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
 
 
 def output(value: str | None = None) -> dict[str, Any]:
-    """Return an Output as the engine sends it to a plugin. It is unknown if `value` is not set."""
+    """Return an Output as the engine sends it to a plugin. Without `value`, the Output is unknown."""
     known = {} if value is None else {"value": value}
     return {_SIGNATURE: _OUTPUT, "dependencies": ["urn:pulumi:test::mine::aws:iam/role:Role::nodes"], **known}
 

@@ -183,15 +183,14 @@ def test_jobs_on_racks_whose_owner_installs_no_dra_driver_have_no_compute_domain
         assert "resourceClaims" not in pod["spec"]
 
 
-def started(pod: Object, profile: Path, wanted: list[str]) -> dict[str, str]:
-    """Run the container's command with `env` in place of the command `wanted`, and return the variables that `env`
-    prints.
+def started(pod: Object, profile: Path, program: list[str]) -> dict[str, str]:
+    """Return the environment variables of the program that the container's command starts.
 
-    The command reads the script `profile` instead of the node's script.
+    The command `env` runs instead of the program. The script `profile` is read instead of the node's script.
     """
     container = pod["spec"]["containers"][0]
     command = [*container["command"]]
-    command[-len(wanted) :] = ["env"]
+    command[-len(program) :] = ["env"]
     env = {one["name"]: one["value"] for one in container["env"] if "value" in one}
     found = [str(profile) if one.endswith(".sh") else one for one in command]
     done = subprocess.run(

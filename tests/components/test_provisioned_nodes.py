@@ -107,7 +107,7 @@ def test_the_queue_requests_nodes_only_on_the_pools_flavor(found: Recorded) -> N
     ],
 )
 def test_nodes_of_a_job_live_for_its_start_and_deadline(found: Recorded, kind: str, name: str, hours: int) -> None:
-    """Kueue reads the annotation from the object that it queues. Of a CronJob, it queues each Job."""
+    """Kueue reads the annotation from the object that it queues. For a CronJob, it queues each Job."""
     one = inputs(found, kind, name)
     queued = one["spec"]["jobTemplate"] if kind == "CronJob" else one
     assert queued["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "default"

@@ -31,7 +31,7 @@ def with_outputs(value: Any) -> Any:
 
 
 def places(message: str) -> list[str]:
-    """Return the places of the problems in a message."""
+    """Return the place of each problem that a message lists."""
     return [line.strip("- ").split(": ")[0] for line in message.splitlines()[1:]]
 
 

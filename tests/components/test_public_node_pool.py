@@ -121,7 +121,9 @@ def test_a_node_group_takes_outputs_of_the_programs_own_resources() -> None:
     [group] = program.of("NodeGroup")
     assert group.inputs["subnetIds"] == [UNKNOWN]
     assert group.inputs["nodeRoleArn"] == UNKNOWN
-    assert group.inputs["clusterName"] == UNKNOWN, "it depends on the security group, and so on the cluster"
+    assert group.inputs["clusterName"] == UNKNOWN, (
+        "the name depends on the security group, so the node group depends on the cluster"
+    )
     assert any("role:Role::nodes" in urn for urn in group.property_dependencies["nodeRoleArn"])
     assert program.program.outputs["node group"] == UNKNOWN
 

@@ -102,7 +102,7 @@ def test_the_schema_and_the_components_agree_on_what_may_be_an_output(schema: An
     declared = inputs_of(schema, schema["resources"][f"gpu-platform:index:{component}"]["inputProperties"])
     sections = {place.split(".")[0] for place in declared}
     reachable = {place for place in in_camel_case if place.split(".")[0] in sections}
-    if component == "GpuPlatform":  # of the cluster's fields, a platform accepts only these as Outputs
+    if component == "GpuPlatform":  # a platform accepts only these cluster fields as Outputs
         reachable -= {place for place in reachable if place.startswith("cluster.")}
         reachable |= {"cluster.kubeconfig", "cluster.subnets.*"}
     assert declared == reachable

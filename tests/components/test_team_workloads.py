@@ -141,7 +141,8 @@ def test_pods_satisfy_pod_security_restricted_and_are_queued(found: Recorded, ki
 def test_what_a_queue_does_not_let_change_replaces_the_object(found: Recorded, kind: str, name: str) -> None:
     (one,) = (each for each in found.resources if re.fullmatch(rf"vision/{kind}/{name}[0-9a-f]*", each.name))
     queue = 'metadata.labels["kueue.x-k8s.io/queue-name"]'
-    assert (queue in one.replace_on_changes) is (kind != "Deployment")  # Kueue queues only a Deployment's pods
+    # Kueue queues the pods of a Deployment, not the Deployment.
+    assert (queue in one.replace_on_changes) is (kind != "Deployment")
     counted = "spec.leaderWorkerTemplate.workerTemplate.spec.containers[*].resources.requests"
     assert (counted in one.replace_on_changes) is (kind == "LeaderWorkerSet")
 

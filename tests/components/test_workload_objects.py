@@ -34,8 +34,8 @@ def found() -> Recorded:
 
 @pytest.fixture(scope="module")
 def few() -> Recorded:
-    """Record a batch job that runs once, and services: with one replica, with autoscaling, and with two replicas
-    on several nodes each.
+    """Record a batch job that runs once, and four services: one with one replica, one with autoscaling, one with a
+    route, and one with two replicas on several nodes each.
     """
     one = {"name": "one", "pool": "train", "image": IMAGE, "gpus": 4, "run_as_user": 1000, "startup": "12s"}
     scaled = {**one, "name": "scaled", "autoscaling": {"max_replicas": 2, "query": "q", "threshold": 1}}
@@ -111,7 +111,7 @@ def test_a_multi_node_service_selects_only_leaders(few: Recorded) -> None:
 def test_a_rollout_fails_only_after_a_node_and_a_model_could_start(found: Recorded, few: Recorded) -> None:
     deadlines = [manifest(few, "Deployment", "one"), manifest(found, "Deployment", "chat")]
     (short, long) = (one["spec"]["progressDeadlineSeconds"] for one in deadlines)
-    startup = 600 - 12  # seconds by which the startup times of the two services differ
+    startup = 600 - 12  # difference between the startup times of the two services, in seconds
     assert short > 600
     assert startup - 5 <= long - short <= startup + 5
 
@@ -272,7 +272,7 @@ def test_each_part_of_a_batch_job_has_its_own_attempts_and_none_stops_the_others
     assert (spec["completions"], spec["parallelism"]) == (
         3,
         3,
-    )  # at most as many pods at a time as the job has parts
+    )  # all parts may run at the same time
     assert spec["backoffLimitPerIndex"] == 4
     assert spec["maxFailedIndexes"] == 3
     assert "backoffLimit" not in spec

@@ -391,7 +391,7 @@ def test_a_workload_is_waited_for_before_what_depends_on_it_is_applied(stack: St
     late = {**config_map("late", "default"), "depends_on": ["Deployment-web"]}
 
     with pytest.raises(NotReady):
-        stack.up([web, late])  # there is no node, so no pod starts
+        stack.up([web, late])  # the cluster has no nodes, so no pod starts
     assert exists(stack.client, "Deployment", "web", "default")
     assert not exists(stack.client, "ConfigMap", "late", "default")
 
@@ -453,7 +453,9 @@ def test_an_object_that_skips_waiting_is_not_waited_for(stack: Stack) -> None:
     web = workload("Deployment", "web", "default")
     web["manifest"]["metadata"]["annotations"] = {"pulumi.com/skipAwait": "true"}
 
-    assert actions(stack.up([web])) == {"web": "create"}  # there is no node, so the Deployment is never available
+    assert actions(stack.up([web])) == {
+        "web": "create"
+    }  # the cluster has no nodes, so the Deployment is never available
 
 
 def test_a_condition_of_the_program_is_waited_for(stack: Stack) -> None:

@@ -1,4 +1,4 @@
-"""Which engine deploys a stack, with fake `pulumi` programs on PATH instead of the CLI."""
+"""How the engine that deploys a stack is chosen. Fake `pulumi` programs replace the CLI on PATH."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Controllers are detected on a real API server, whatever their names are and whoever installed them."""
+"""Controllers are detected on a real API server, regardless of their names and of who installed them."""
 
 from __future__ import annotations
 

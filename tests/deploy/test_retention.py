@@ -1,4 +1,4 @@
-"""Objects of any kind that members created in a namespace are found. They determine whether it is kept."""
+"""Objects of any kind that members created in a namespace are found. They decide whether the namespace is kept."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Existing objects in a cluster: some are taken over by the Pulumi CLI, and `gpu-platform` refuses the others
-before the CLI starts.
+"""The Pulumi CLI takes over some objects that already exist in a cluster. `gpu-platform` refuses the others before
+the CLI starts.
 """
 
 from __future__ import annotations

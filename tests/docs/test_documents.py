@@ -277,7 +277,7 @@ def test_the_navigation_has_every_page_once():
 
 
 def limits_of(node: Any) -> list[int]:
-    """Return the limits on the number of entries of a schema field and of its alternatives and nested fields."""
+    """Return the maximum numbers of entries in a schema field, in its alternatives and in its nested fields."""
     inner = [*node.get("anyOf", ()), *(node[key] for key in ("items", "additionalProperties") if node.get(key))]
     own = [node[key] for key in ("maxItems", "maxProperties") if key in node]
     return own + [limit for one in inner if isinstance(one, dict) for limit in limits_of(one)]

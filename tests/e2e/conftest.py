@@ -89,7 +89,7 @@ class Platform:
     client: KubernetesClient
     kubeconfig: Path
     folder: Path
-    state: dict[str, Any]  # last deployed platform object of each stack; shared by the tests of a group
+    state: dict[str, Any]  # last deployed platform object of each stack, for all tests of a group
     engine: str = "embedded"
     env: dict[str, str] = field(default_factory=dict)
     created: list[dict[str, Any]] = field(default_factory=list)

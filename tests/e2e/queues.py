@@ -96,8 +96,8 @@ class Team:
         return eventually(why)
 
     def end(self, job: str) -> None:
-        """Make the containers of a Job exit, including those of pods that replace lost pods, until the Job has
-        ended.
+        """Make the containers of a Job exit until the Job has ended. This includes containers of pods that replace
+        lost pods.
         """
 
         def state() -> str:

@@ -36,7 +36,7 @@ AT_HOME = {
     "TCPX of Autopilot": {"tcpx"},
     "TCPXO": {"tcpxo"},
     "TCPXO of Autopilot": {"tcpxo"},
-    # The same manifest suits both machine types, because only its networks select the nodes.
+    # The manifest works on both machine types, because its networks are its only requirement on nodes.
     "RDMA of A3 Ultra": {"a3-ultra", "a4"},
     "RDMA of A4": {"a3-ultra", "a4"},
     "RDMA of A4 on Autopilot": {"a4"},

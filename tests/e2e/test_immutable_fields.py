@@ -146,7 +146,7 @@ def test_every_built_in_kind_of_the_table_was_tried() -> None:
         f"{kind}.{field}"
         for kind, fields in IMMUTABLE_FIELDS.items()
         for field in fields
-        # Webhooks of Kueue, not the API server, refuse changes to the label of a queue.
+        # Kueue's webhooks, not the API server, refuse changes to the queue label.
         if not kind.startswith(custom) and not field.startswith("metadata.labels")
     }
     assert tried == in_table

@@ -68,7 +68,8 @@ RUNNING = {
     ("search", "api", 6): "nvidia.com/gpu.shared",
     ("audio", "notebooks", 3): "nvidia.com/mig-1g.10gb",
 }
-"""Pods of members, by team, Deployment and number of replicas. Each pod requests one unit of the named resource.
+"""Deployments of team members. A key contains the team, the name and the number of replicas. Each pod requests
+one unit of the resource.
 """
 NEWER_DRIVER = "580.173.02"
 LINES = {"embedded": 14, "pulumi": 90}
@@ -77,7 +78,7 @@ UNLOCKS = re.compile(r"`(pulumi -C .* cancel --yes --stack \S+)`")
 
 
 class Story:
-    """The platform, its members, the witness, and the number of kills so far."""
+    """The platform, its members, a witness that watches the API server, and the number of kills so far."""
 
     def __init__(self, platform: Platform) -> None:
         self.platform = platform

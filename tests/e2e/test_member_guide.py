@@ -46,7 +46,7 @@ class Ada:
         return self._made[-1]
 
     def waiting(self) -> list[tuple[str, ...]]:
-        """Return the places and names of the waiting workloads, as `--live` prints them."""
+        """Return the queue position and the name of each waiting workload, as `--live` prints them."""
         told = self.guide("--live").partition("| place | workload |")[2].splitlines()[2:]
         rows = takewhile(lambda line: line.startswith("|"), told)
         return [tuple(cell.strip() for cell in line.split("|")[1:3]) for line in rows]
@@ -129,7 +129,7 @@ def test_what_is_free_now_is_what_pods_leave_on_ready_nodes(ada: Ada, platform: 
 
     ada.others.job("five", gpus=5, priority="training")
     eventually(lambda: ada.others.running("five"), 1)
-    eventually(free, {"train": {"nvidia.com/gpu": 11}})  # of the 16 GPUs on two nodes
+    eventually(free, {"train": {"nvidia.com/gpu": 11}})  # two nodes have 16 GPUs
     row = "| 11 nvidia.com/gpu |"
     assert any(line.startswith("| `train` |") and line.endswith(row) for line in ada.guide("--live").splitlines())
     assert "<td>11 nvidia.com/gpu</td>" in ada.guide("--live", "--format", "html")

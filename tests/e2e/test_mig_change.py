@@ -576,7 +576,7 @@ def test_a_node_that_somebody_else_has_cordoned_is_changed_and_stays_cordoned(la
     assert lab.offers("lab-0") == lab.after
 
 
-# test_rollout_plan.py covers the plan; the first test in this file covers the changes node by node.
+# test_rollout_plan.py covers the plan. The first test in this file covers the changes node by node.
 @pytest.mark.thorough
 def test_whole_gpus_are_partitioned_node_by_node(lab: Lab) -> None:
     whole = copy.deepcopy(LAB)

@@ -40,7 +40,7 @@ STACK: dict[str, Any] = {
             "machine_type": "p4de.24xlarge",
             "count": {"desired": 2},
             "workload": "training",
-            "topology": {"policy": "none"},  # otherwise kubelets could also refuse pods
+            "topology": {"policy": "none"},  # with other policies, kubelets could refuse pods
         },
         {
             "name": "serve",
@@ -86,7 +86,7 @@ def _tolerations(live: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 class Members:
-    """Creates pods of the teams, each of them after the scheduler has handled the previous pod."""
+    """Creates the teams' pods one by one, each after the scheduler has handled the previous pod."""
 
     def __init__(self, client: KubernetesClient) -> None:
         self._client = client
@@ -174,7 +174,7 @@ def manifests(seed: int) -> list[dict[str, Any]]:
 
 
 def outcomes(scenario: Scenario) -> set[frozenset[str]]:
-    """Return all possible sets of pending pods, for every choice of the scheduler between equally good nodes."""
+    """Return every possible set of pending pods. It depends on how the scheduler chooses between equal nodes."""
     admitted = admit(scenario)[0]
     states: list[tuple[list[NodeState], frozenset[str]]] = [(start(scenario)[0], frozenset())]
     for group, count in zip(scenario.groups, admitted, strict=True):

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-base")]
 Object = dict[str, Any]
 MIG = "nvidia.com/mig-1g.10gb"
 # CPU that pods can use on a p4de.24xlarge: 95,690m minus 50m for the node agent.
-# Memory in MiB for a GPU and for a MIG instance: its share of 9/10 of the node's memory.
+# Memory in MiB: a GPU gets 1/8 of 9/10 of the node's memory, and a MIG instance gets 1/7 of this.
 MILLICORES, MIB_OF_GPU, MIB_OF_INSTANCE = 95640, 131758, 18822
 
 

@@ -48,7 +48,7 @@ def pulumi(tmp_path: Path) -> Iterator[Platform]:
 
 
 def seconds_from_policies_to_rights(client: KubernetesClient) -> float:
-    """Return how many seconds after a team's last policy the API server created the rights of its members."""
+    """Return the seconds between the creation of a team's last policy and of its members' RoleBinding."""
 
     def created(live: dict[str, Any]) -> datetime.datetime:
         return datetime.datetime.fromisoformat(live["metadata"]["creationTimestamp"])

@@ -1,6 +1,7 @@
-"""The real Pulumi CLI deploys to the sandbox with the Automation API and a file backend. Compares both engines.
+"""The real Pulumi CLI deploys to the sandbox with the Automation API and a file backend.
 
-The tests run if `pulumi` and its Kubernetes provider are on PATH.
+The tests also compare this engine with the embedded engine. They run if `pulumi` and its Kubernetes provider are
+on PATH.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """In a rehearsal, jobs run and wait in the same way as with the real kube-scheduler and Kueue.
 
-The rehearsal sets the times: the test creates a job in the sandbox when it arrives in the rehearsal, and ends the
-job when it ends in the rehearsal. After each of these events, the same jobs must run in both. Nothing tells the
-cluster which jobs to run.
+The rehearsal sets the times. The test creates a job in the sandbox when it arrives in the rehearsal, and ends the
+job when it ends in the rehearsal. After each of these events, the same jobs must run in the rehearsal and in the
+sandbox, where only the scheduler and Kueue decide which jobs run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.e2e.conftest import Platform
 from tests.e2e.queues import Team, bring, job, stack
 from tests.support.eventually import eventually
 
-# test_rehearsal.py and test_team_queues.py cover single cases; this slow test compares whole rehearsals.
+# test_rehearsal.py and test_team_queues.py cover single cases. This slow test compares whole rehearsals.
 pytestmark = [pytest.mark.sandbox, pytest.mark.thorough, pytest.mark.xdist_group("e2e-queues")]
 
 SEEDS = (1, 4, 6)

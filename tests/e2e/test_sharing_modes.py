@@ -369,7 +369,7 @@ def test_four_claims_hold_four_gpus_and_the_fifth_waits(claimed: Platform) -> No
 
 
 def test_partitions_share_a_gpu_until_its_slices_are_used_up(claimed: Platform) -> None:
-    claim(claimed, "six", "six")  # six of the eight devices; the team's workload uses the other two
+    claim(claimed, "six", "six")  # six of the eight devices, because the team's workload uses two
     runs(claimed, "six", "lab")
     claim(claimed, "none-left", "seventh")
     assert "cannot allocate all claims" in claimed.unschedulable("none-left", "lab")

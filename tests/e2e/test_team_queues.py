@@ -346,7 +346,7 @@ def test_a_service_account_that_is_a_member_is_no_controller(queues: Platform, v
 
 @pytest.fixture
 def job_sets(queues: Platform) -> Iterator[None]:
-    """Install a kind JobSet that accepts any content. Only Kueue reads JobSets in these tests."""
+    """Install a CRD for JobSets that accepts any content. Only Kueue reads JobSets in these tests."""
     version = {
         "name": "v1alpha2",
         "served": True,
@@ -388,7 +388,7 @@ def test_the_class_of_every_pod_of_a_job_set_is_checked(queues: Platform, job_se
         }
         try:
             KubernetesClient(queues.kubeconfig).create(wanted, dry_run=True)
-        except (Refused, Finding) as refused:  # Finding means that the kind is not served yet
+        except (Refused, Finding) as refused:  # a Finding means that the kind is not served yet
             return str(refused)
         return ""
 

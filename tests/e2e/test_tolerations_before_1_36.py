@@ -35,7 +35,8 @@ PLATFORM = {
     "cluster": {"provider": "sandbox", "kubernetes": "1.35"},
     "queueing": {},
 }
-# Kinds whose pods are checked in the declared object, because no pod exists while the object waits.
+# Kinds that can wait in a queue. The rule checks the pod specs in their objects, because a waiting object has no
+# pods yet.
 WAITING = ("Pod", "Job", "JobSet", "LeaderWorkerSet", "RayCluster", "RayJob", "RayService")
 FIX = "add {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule} to them"
 

@@ -28,8 +28,8 @@ def _job(name: str, **fields: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Widening:
-    """Fields of the pool `train` and of the team, before and after a change. `refusal` is a part of the message
-    with which the new objects are refused before the change.
+    """Fields of the pool `train` and of the team, before and after a change. Before the change, the new
+    objects are refused with a message that contains `refusal`.
     """
 
     pool: Mapping[str, Any]

@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 Shape = Any
-"""A type, a pattern, a set of values, a list with one shape, or a mapping. The key `*` matches any key."""
+"""A type, a pattern, a set of allowed values, a list with the shape of its items, or a mapping from keys to shapes.
+The key `*` matches any key.
+"""
 
 _DURATION = re.compile(r"([0-9]+(s|m|h))+")
 _DURATION_OR_NEVER = re.compile(r"([0-9]+(s|m|h))+|Never")

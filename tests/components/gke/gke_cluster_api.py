@@ -16,7 +16,7 @@ def _recurring(window: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _exclusions(listed: list[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the exclusions by name, as the API expects them. The proto parser checks their values."""
+    """Return the maintenance exclusions by name, as the API expects them. The proto parser checks their values."""
     return {
         each["exclusionName"]: {
             **{key: each[key] for key in ("startTime", "endTime") if key in each},

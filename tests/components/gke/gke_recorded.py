@@ -30,7 +30,7 @@ RACK: dict[str, Any] = {
 
 
 def pool_of(machine: str) -> dict[str, Any]:
-    """Return the fields in which a training pool of this machine type differs from `BIG`."""
+    """Return the fields of a training pool of this machine type that differ from `BIG`."""
     rest = {"a3-highgpu-8g": OLD_NODES, "a4x-highgpu-4g": RACK}.get(machine, {})
     return {"machine_type": machine, **rest}
 

@@ -335,7 +335,7 @@ def test_gke_6_ignore_drift_on_labels_that_gke_writes_and_on_initial_node_count(
     ignored = node_pool_of(form).ignore_changes
     assert "initialNodeCount" in ignored
     assert 'nodeConfig.resourceLabels["goog-gke-node-pool-provisioning-model"]' in ignored
-    # Labels of the stack file are not ignored, because a change to them must reach the nodes.
+    # Labels from the stack file are not ignored, because a change to them must reach the nodes.
     assert not {"nodeConfig", "nodeConfig.labels", "nodeConfig.resourceLabels", "nodeCount"} & set(ignored)
 
 

@@ -192,7 +192,7 @@ def test_rdma_networks_are_subnets_of_one_vpc_with_the_zones_profile() -> None:
     assert modes == ["NetDevice", *["RDMA"] * 8]
 
 
-# -- 9. INSTALLATION_DISABLED goes with an own driver installer DaemonSet ---------------------------------------
+# -- 9. INSTALLATION_DISABLED comes with a separate driver installer DaemonSet ----------------------------------
 
 
 def daemon_sets(*pools: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -100,7 +100,7 @@ def test_secrets_and_system_nodes_have_the_declared_keys() -> None:
     assert record.inputs["databaseEncryption"] == {"state": "ENCRYPTED", "keyName": key}
     [system] = [one for one in recording.of("NodePool") if one.inputs.get("name") == "system"]
     assert system.inputs["nodeConfig"]["bootDiskKmsKey"] == key
-    # The default node pool must also satisfy the organization policies; otherwise GKE refuses the cluster.
+    # The default node pool must also satisfy the organization policies. Otherwise, GKE refuses the cluster.
     first = record.inputs["nodeConfig"]
     assert first["bootDiskKmsKey"] == key
     assert first["metadata"] == {"disable-legacy-endpoints": "true"}

@@ -1,4 +1,4 @@
-"""Only the priority classes and a time-slicing config."""
+"""Registers only the priority classes and a time-slicing config."""
 
 from components.config_map import GpuSharing
 from components.priority_classes import PriorityClasses

@@ -77,7 +77,7 @@ def test_a_config_is_requested_only_from_a_manager_that_has_read_it() -> None:
 
 
 class Stuck(Cluster):
-    """A node with the wanted config. Its MIG manager has stopped without a result."""
+    """A node with the desired config. Its MIG manager has stopped without a result."""
 
     def get(self, *_: str) -> dict[str, Any]:
         return node("lab-0", NEW_CONFIG, state="pending", unschedulable=True)

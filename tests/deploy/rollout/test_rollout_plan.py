@@ -1,4 +1,4 @@
-"""Which nodes a new plan would change, and which pods run on them."""
+"""The nodes that a new plan would change, and the pods that run on them."""
 
 from __future__ import annotations
 

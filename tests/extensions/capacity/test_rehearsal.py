@@ -164,7 +164,7 @@ def test_pods_larger_than_a_numa_node_run_only_under_restricted(
 
 
 def test_pods_that_fit_a_node_only_in_total_are_impossible() -> None:
-    """Two pods with three GPUs fit, one on each NUMA node. Of five pods with two GPUs, one never fits."""
+    """Two pods with three GPUs fit, one on each NUMA node. A NUMA node has room for two pods with two GPUs."""
     assert ends(aligned(), job("two", "a", 0, 10, 3, pods=2)) == {"two": 10}
     (three,) = rehearse(aligned(), (job("three", "a", 0, 10, 2, pods=5),)).jobs
     assert three.state == "impossible"
@@ -174,8 +174,8 @@ def test_pods_that_fit_a_node_only_in_total_are_impossible() -> None:
 
 
 def test_a_higher_priority_stops_the_job_on_a_numa_node_that_it_needs() -> None:
-    """The job needs all four GPUs of a NUMA node. Of the running jobs, the one that was created last is stopped
-    and restarted.
+    """The job needs all four GPUs of a NUMA node. The running job that was created last is stopped and
+    restarted.
     """
     lower = [job("first", "a", 0, 100, 3), job("second", "a", 1, 100, 3)]
     found = ends(aligned(queues=False), *lower, job("high", "a", 2, 10, 4, priority=1), job("one", "a", 3, 5, 1))

@@ -1,5 +1,5 @@
-"""Which pods a job from a trace gets on planned stacks, and rehearsals of traces compared with results computed by
-hand.
+"""The pods that jobs from a trace get on planned stacks, and rehearsals of traces compared with results computed
+by hand.
 """
 
 from __future__ import annotations

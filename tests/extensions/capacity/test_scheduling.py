@@ -173,8 +173,8 @@ def test_scores_are_those_of_kube_scheduler() -> None:
 
 
 def test_scores_of_the_profile_packed_are_those_of_kube_scheduler() -> None:
-    """The expected scores are computed by hand. The pod requests 2 of 8 cores, 4 of 16 GiB and 2 of 4 GPUs; one
-    GPU and one core are in use.
+    """The expected scores are computed by hand. The pod requests 2 of 8 cores, 4 of 16 GiB and 2 of 4 GPUs. One
+    GPU and one core are already in use.
 
     MostAllocated is 75, because 3 of 4 GPUs are used. The balance before the pod is 89, from (1/8, 0, 1/4) with a
     deviation of 0.10206. The balance after it is 78, from (3/8, 1/4, 3/4) with a deviation of 0.21246. The score

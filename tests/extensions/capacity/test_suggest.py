@@ -207,7 +207,7 @@ def test_without_another_way_there_is_no_next_best() -> None:
 
 def test_without_a_provider_the_cheapest_is_taken_and_the_others_are_told() -> None:
     found = _suggest(_want(count=3, gpu_memory="20GB", compute=0.9))
-    assert found.vendor == "gcp"  # g2-standard-4 costs 0.71 USD/h; g6.xlarge also has one L4 and costs 0.80 USD/h
+    assert found.vendor == "gcp"  # both have one L4: g2-standard-4 for 0.71 USD/h, g6.xlarge for 0.80 USD/h
     assert set(found.others) == {"aws"}
     assert (found.others["aws"].usd_per_hour or 0) > found.usd_per_hour
 

@@ -50,7 +50,7 @@ def test_gpu_memory_just_above_a_cheaper_gpu_is_a_near_miss() -> None:
     other = {**want, "name": "rank", "count": 1, "gpu_memory": "8Gi"}
     found = _suggest(want, other, machine_families=["g4dn", "g6"], provider="aws")
     (miss,) = found.near_misses
-    # A T4 has 15 GiB and costs 0.526 USD/h; an L4 costs 0.8048 USD/h.
+    # A T4 has 15 GiB and costs 0.526 USD/h. An L4 costs 0.8048 USD/h.
     assert (miss.workload, miss.field, miss.value) == ("chat", "gpu_memory", 15 * 1024)
     assert miss.usd_per_hour == pytest.approx(5 * 0.526)
 

@@ -1,4 +1,4 @@
-"""Which MIG instances have room for a pod of a workload."""
+"""The MIG instances that have room for a pod of a workload."""
 
 from __future__ import annotations
 

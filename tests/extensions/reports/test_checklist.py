@@ -83,7 +83,7 @@ def _subject(*pools: dict[str, Any], **rest: Any) -> Subject:
 
 @pytest.fixture(scope="module")
 def ready() -> Subject:
-    """A stack for which every point is done, except for the point about the receiver of alerts."""
+    """A stack that satisfies every point of the checklist, except for the point about the receiver of alerts."""
     return _subject()
 
 
@@ -92,7 +92,7 @@ def _point(subject: Subject, name: str) -> Point:
 
 
 def _changed(subject: Subject, type_: str, **inputs: Any) -> Subject:
-    """Return a copy of a subject in which the resources of one type have other inputs."""
+    """Return a copy of a subject with other inputs for the resources of one type."""
 
     def change(one: ResourceRecord) -> ResourceRecord:
         return replace(one, inputs={**one.inputs, **inputs}) if one.type == type_ else one

@@ -19,7 +19,7 @@ _PATIENCE = float(os.environ.get("GPU_PLATFORM_TEST_PATIENCE", "600"))
 
 @dataclass(frozen=True)
 class Ended:
-    """The results of an ended pod: its exit code, the output of all processes, and the loss of each step."""
+    """The results of a terminated pod: its exit code, the output of all processes, and the loss of each step."""
 
     code: int
     output: str

@@ -121,7 +121,7 @@ def test_accelerate_hands_deepspeed_its_file_and_starts_no_node_by_ssh(tmp_path:
     assert configure.main(["accelerate", *options], POD) == 0
     args = _launched(file)
     command, environment = prepare_deepspeed_cmd_env(args)
-    assert command is None  # None: the launcher is torchrun. Otherwise it would be `deepspeed` with ssh.
+    assert command is None  # the launcher is torchrun, not `deepspeed` with ssh
     assert environment["ACCELERATE_DEEPSPEED_CONFIG_FILE"] == str(zero)
     assert environment["ACCELERATE_DEEPSPEED_ZERO3_INIT"] == "true"
     # Accelerate refuses a setting that is given both in the file and separately.

@@ -101,7 +101,7 @@ def test_the_share_of_the_plan_is_the_limit_on_a_shared_gpu() -> None:
 def test_a_share_is_also_for_what_is_not_tensors(sharing: str, limit: int) -> None:
     class H200(SimulatedAllocator):
         def total(self) -> int:
-            return 143155 * _MIB  # total memory as reported by CUDA; NVML reports 143771 MiB
+            return 143155 * _MIB  # the total memory that CUDA reports (NVML reports 143771 MiB)
 
     memory = GpuMemory(H200(), share_mib=143771 // 4, sharing=sharing)
     assert memory.info().limit == limit * _MIB

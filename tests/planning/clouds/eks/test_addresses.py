@@ -1,4 +1,4 @@
-"""Whether the zones of a new VPC have enough addresses for the maximum number of nodes of the pools in them."""
+"""The zones of a new VPC must have enough addresses for the maximum number of nodes of all pools in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which alternative machine types an EKS pool may have, and what pods can request on such a pool."""
+"""The alternative machine types that an EKS pool may have, and the resources that its pods can request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which settings of a stack's EKS cluster are refused, and which ones the program chooses."""
+"""The settings of a stack's EKS cluster that are refused, and the settings that the program chooses."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def problems(cluster: dict[str, Any], *pools: dict[str, Any], every: bool = Fals
     return {one.path: str(one) for one in error.value.problems if one.path.startswith(places)}
 
 
-# -- what is refused ------------------------------------------------------------------------------------------
+# -- refused settings -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("zone", ["us-west-2a", "us-east-2z"])
@@ -175,7 +175,7 @@ def test_all_problems_of_a_cluster_come_in_one_run() -> None:
     } <= set(problems(cluster, {**SERVE, "zones": ["us-west-2a"]}))
 
 
-# -- what is chosen -------------------------------------------------------------------------------------------
+# -- chosen settings ------------------------------------------------------------------------------------------
 
 
 def test_the_newest_version_that_eks_and_the_operator_share_is_chosen() -> None:

@@ -23,7 +23,7 @@ NOTHING: dict[str, Any] = {}
 
 
 def field(name: str, values: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """Draw a field that is usually left out, as in most stack files."""
+    """Draw no field, or a field with one of the values, because most stack files omit such fields."""
     return st.just(NOTHING) | values.map(lambda value: {name: value})
 
 

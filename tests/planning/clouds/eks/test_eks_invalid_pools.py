@@ -274,7 +274,7 @@ INVALID: dict[str, Invalid] = {
     ),
     "surge": Invalid({"upgrade": {"max_surge": 2}}, "upgrade.max_surge", ("max_unavailable",)),
     "no node away": Invalid({"upgrade": {"max_unavailable": 0}}, "upgrade.max_unavailable", ("1 or more",)),
-    "more nodes away than a node group has": Invalid(
+    "more unavailable nodes than a node group has": Invalid(
         {"workload": "inference", "count": {"desired": 8}, "upgrade": {"max_unavailable": 9}},
         "upgrade.max_unavailable",
         ("9 with at most 8 nodes", "1 to 8", "write max_unavailable: 8"),
