@@ -21,7 +21,7 @@ from tests.support.size import size
 
 @settings(max_examples=size(40, 4000))
 @given(st.integers(0, 10**9))
-def test_the_verdict_about_a_random_small_stack_is_that_of_brute_force(seed: int) -> None:
+def test_the_verdict_on_a_random_small_stack_equals_brute_force(seed: int) -> None:
     stack = random_stack(seed)
     try:
         verdict = verdict_of_capacity(stack)

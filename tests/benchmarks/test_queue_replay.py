@@ -79,7 +79,7 @@ def test_a_stop_makes_a_job_longer_by_its_gpus(gpus: int, seconds: int) -> None:
     assert ends_and_waits("srtf", 2, (0, 100, gpus), (1, 10, 16)) == [(112 + seconds, 11), (12, 0)]
 
 
-def test_srtf_runs_a_longer_job_beside_one_that_does_not_fit() -> None:
+def test_srtf_runs_a_longer_job_if_a_shorter_one_does_not_fit() -> None:
     assert ends_and_waits("srtf", 2, (0, 100, 8), (1, 200, 16), (2, 250, 8)) == [(101, 0), (454, 252), (253, 0)]
 
 
@@ -302,7 +302,7 @@ def test_simultaneous_jobs_have_the_order_of_two_numpy_sorts(
     assert [one.name for one in found.jobs] == [f"{FIRST_SORT[at]}" for at in SECOND_SORT]
 
 
-def test_the_order_of_equal_values_is_that_of_numpy() -> None:
+def test_equal_values_have_the_same_order_as_in_numpy() -> None:
     """The expected order is the result of `numpy.argsort` in NumPy 1.23.5."""
     values = [int(digit) for digit in "3740681241586834497869073662585178128657"]
     expected = [
@@ -355,7 +355,7 @@ def test_the_published_table_is_replayed_in_the_order_of_its_sorts(
     assert completion != sum((17 - at) * one for at, one in enumerate(sorted(durations))) / 17
 
 
-def test_published_figures_are_printed_beside_their_trace_for_their_window(
+def test_published_figures_are_printed_next_to_their_trace_for_their_window(
     known: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found, _ = table(capsys, *files(tmp_path, known), "--orders", "fifo")
@@ -372,7 +372,7 @@ def test_published_figures_are_printed_beside_their_trace_for_their_window(
     ],
     ids=["another trace", "other clusters", "another window", "other nodes"],
 )
-def test_published_figures_are_printed_beside_no_other_trace(
+def test_published_figures_are_not_printed_next_to_other_traces(
     known: str,
     more: str,
     clusters: str,
@@ -385,7 +385,7 @@ def test_published_figures_are_printed_beside_no_other_trace(
 
 
 @pytest.mark.usefixtures("known")
-def test_the_job_log_of_philly_has_the_published_figures_beside_it(
+def test_published_figures_are_printed_next_to_the_job_log_of_philly(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     attempt = {

@@ -39,7 +39,7 @@ def test_one_table_has_every_trace_with_every_profile(tmp_path: Path) -> None:
     assert float(rows[1][2]) < float(rows[1][3])
 
 
-def test_a_pod_that_names_a_model_of_gpu_runs_on_nodes_with_it_alone(
+def test_a_pod_that_names_a_gpu_model_runs_only_on_nodes_with_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main([*_write(tmp_path, NODE + "m,8000,8000,2,V100\n", named="p,1000,100,1,1000,T4|P100\n")])

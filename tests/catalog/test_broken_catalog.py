@@ -198,7 +198,7 @@ def problems_of(folder: Path) -> list[Problem]:
     return list(caught.value.problems)
 
 
-def test_the_facts_as_they_are_fit_together() -> None:
+def test_the_unchanged_facts_are_consistent() -> None:
     assert read_catalog(FACTS).machine_types
 
 

@@ -67,7 +67,7 @@ def test_types_that_the_cloud_no_longer_offers_are_shown() -> None:
     assert renewed([], "aws", "mars-1").gone == ()
 
 
-def test_list_prices_are_those_of_regions_and_not_of_local_zones() -> None:
+def test_list_prices_are_for_regions_and_not_for_local_zones() -> None:
     def product(region: str, kind: str, usd: str) -> dict[str, Any]:
         dimension = {"pricePerUnit": {"USD": usd}}
         attributes = {"regionCode": region, "locationType": kind}

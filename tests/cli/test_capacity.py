@@ -99,7 +99,7 @@ def test_a_wrong_utilisation_file_is_refused_with_the_place(
     assert allowed in err
 
 
-def test_a_utilisation_file_that_is_not_there_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_utilisation_file_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = _run(capsys, "local", "--utilisation", "nowhere.yaml")
     assert code == 2
     assert "nowhere.yaml" in err

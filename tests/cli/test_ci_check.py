@@ -79,7 +79,7 @@ def checked(repository: Path, *files: str) -> subprocess.CompletedProcess[str]:
     return run([str(PROJECT_ROOT / hook()["entry"]), *files], repository)
 
 
-def test_a_named_file_that_is_not_there_is_an_error(repository: Path) -> None:
+def test_a_named_file_that_does_not_exist_is_an_error(repository: Path) -> None:
     done = checked(repository, "stacks/Pulumi.gone.yaml")
     assert (done.returncode, done.stderr) == (2, "error: stacks/Pulumi.gone.yaml: no such file\n")
 

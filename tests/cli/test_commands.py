@@ -247,7 +247,7 @@ def test_a_wrong_call_is_bad_input_without_a_traceback(run: Any, arguments: list
     assert err
 
 
-def test_the_status_of_a_sandbox_that_is_not_there_is_a_finding(run: Any) -> None:
+def test_the_status_of_a_missing_sandbox_is_a_finding(run: Any) -> None:
     code, out, _ = run("sandbox", "status", "--name", "nowhere", "--format", "json")
     assert code == 1
     assert json.loads(out)["state"] == "absent"

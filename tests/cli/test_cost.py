@@ -96,7 +96,7 @@ def test_the_text_names_teams_prices_and_the_change_that_saves(capsys: pytest.Ca
     assert "pools[1].count.desired: 2 -> 1" in out
 
 
-def test_a_team_has_no_pools_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_team_has_no_pools(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run(capsys, "cost", "speech")
     assert code == 2
     assert "gpu-platform cost local" in err

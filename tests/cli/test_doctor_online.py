@@ -163,7 +163,7 @@ def test_a_stack_of_the_sandbox_has_no_cloud_to_ask() -> None:
     assert "the stack uses no cloud" in result.output
 
 
-def test_without_a_stack_there_is_nothing_to_ask_about() -> None:
+def test_without_a_stack_nothing_is_checked_online() -> None:
     result = CliRunner().invoke(app, ["doctor", "--online"])
 
     assert isinstance(result.exception, BadInput)

@@ -22,7 +22,7 @@ def _typed(monkeypatch: pytest.MonkeyPatch, out: Path, *answers: str) -> Ran:
     return run("init", "mine", "--out", str(out))
 
 
-def test_a_wrong_answer_is_asked_again_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_question_is_repeated_after_a_wrong_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "Pulumi.mine.yaml"
     wrong = {"aws": "--provider", "nw": "--cluster", "us-east": "--region", "us-east-2": "--zone"}
     ran = _typed(
@@ -83,7 +83,7 @@ def test_the_next_steps_name_what_the_first_up_would_refuse(tmp_path: Path, prov
     assert ("before up, write cluster.create.api_access into the file" in ran.out) is said
 
 
-def test_wrong_flags_are_named_beside_missing_ones(tmp_path: Path) -> None:
+def test_wrong_flags_are_named_together_with_missing_flags(tmp_path: Path) -> None:
     flags = "--provider eks --cluster new --region us-east-2 --zone us-east-2a --workload batch --member ml"
     ran = run("init", "mine", *flags.split(), "--out", str(tmp_path / "Pulumi.mine.yaml"))
     assert ran.code == 2

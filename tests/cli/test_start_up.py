@@ -58,7 +58,7 @@ def test_a_render_imports_only_its_modules_and_skips_final_collection(
     assert int(frozen.removeprefix("frozen ")) > 100_000
 
 
-def test_a_process_that_has_disabled_collection_keeps_it_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_garbage_collection_that_a_process_disabled_stays_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
     registered: list[object] = []
     monkeypatch.setattr("atexit.register", registered.append)
     thresholds = gc.get_threshold()

@@ -53,7 +53,7 @@ def test_an_open_or_missing_window_or_consent_allows_changes(window: Maintenance
     assert window.closed(at) == ""
 
 
-def test_changes_that_leave_all_nodes_alone_are_made_at_any_time() -> None:
+def test_changes_that_affect_no_nodes_are_made_at_any_time() -> None:
     MaintenanceWindow(WEEKEND).refuse("prod", [QUOTA, RESTART], CLOSED)
 
 

@@ -33,7 +33,7 @@ def test_the_components_are_found() -> None:
 
 
 @pytest.mark.parametrize("component", CLASSES, ids=lambda found: f"{found.__module__}.{found.__name__}")
-def test_a_component_takes_name_args_and_options_alone(component: type[pulumi.ComponentResource]) -> None:
+def test_a_component_takes_only_name_args_and_options(component: type[pulumi.ComponentResource]) -> None:
     assert list(inspect.signature(component.__init__).parameters) == _CONTRACT
 
 

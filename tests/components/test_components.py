@@ -118,7 +118,7 @@ def test_nodes_of_a_sandbox_pool_carry_its_labels_taint_and_machine_type(stack: 
     assert node["spec"]["taints"] == [gpu, unproven], "it offers whole GPUs until it is partitioned"
 
 
-def test_named_nodes_of_an_existing_cluster_are_patched_and_selected_ones_left_alone(stack: Stack) -> None:
+def test_named_nodes_of_an_existing_cluster_are_patched_and_selected_nodes_are_not(stack: Stack) -> None:
     patched = [r.inputs["metadata"]["name"] for r in stack("dev").of("NodePatch")]
     assert patched == ["dgx-01", "dgx-02"]
     assert not stack("dev").has("Node")

@@ -20,7 +20,7 @@ def recorded(provider: str) -> Recorded:
 
 
 @pytest.mark.parametrize("provider", sorted(POOLS))
-def test_the_dra_driver_is_a_release_in_a_namespace_of_its_own_after_the_operator(provider: str) -> None:
+def test_the_dra_driver_is_a_release_in_a_separate_namespace_after_the_operator(provider: str) -> None:
     recording = recorded(provider)
     release = recording.one("Release", "dra-driver-nvidia-gpu")
     assert release.inputs["namespace"] == "dra-driver-nvidia-gpu"

@@ -54,7 +54,7 @@ def test_node_pools_of_gke_without_gpus_have_no_guest_accelerators(stack: Stack)
 
 
 @pytest.mark.parametrize("name", ["eks-monitoring", "gke-monitoring"])
-def test_the_agent_runs_on_gpu_nodes_alone(stack: Stack, name: str) -> None:
+def test_the_agent_runs_only_on_gpu_nodes(stack: Stack, name: str) -> None:
     agents = [one.name for one in stack(name).of("DaemonSet") if one.name.startswith("validate-")]
     assert agents == ["validate-serve"]
     assert set(stack(name).one("ConfigMap", "proven-pools").inputs["data"]) == {"serve"}

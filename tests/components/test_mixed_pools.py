@@ -81,7 +81,7 @@ def without_label(records: list[dict[str, Any]], label: str) -> list[dict[str, A
     ],
     ids=["eks", "gke-operators", "gke-own"],
 )
-def test_each_pool_has_one_device_plugin_and_by_its_label_alone(
+def test_each_pool_has_one_device_plugin_selected_only_by_its_label(
     spec: dict[str, Any], label: str, pools: set[str]
 ) -> None:
     records = [one.to_json() for one in rendered(spec).resources]

@@ -85,7 +85,7 @@ def test_a_cluster_kubeconfig_gives_the_component_its_own_provider() -> None:
     assert all("::train::" in patch.provider for patch in program.of("NodePatch"))
 
 
-def test_a_kubeconfig_beside_a_kubernetes_provider_is_refused() -> None:
+def test_a_kubeconfig_together_with_a_kubernetes_provider_is_refused() -> None:
     def declare() -> None:
         mine = k8s.Provider("mine", kubeconfig="/my/kubeconfig")
         GpuNodePool(

@@ -37,7 +37,7 @@ def test_without_queueing_nothing_of_kueue_is_registered(tmp_path: Path) -> None
     assert not any("kueue" in record.type or "kueue" in record.urn for record in found.resources)
 
 
-def test_a_cloud_gets_the_pinned_chart_in_a_namespace_of_its_own(tmp_path: Path) -> None:
+def test_a_cloud_gets_the_pinned_chart_in_a_separate_namespace(tmp_path: Path) -> None:
     release = recorded(queued("eks"), tmp_path).one("Release", "kueue").inputs
     assert (release["chart"], release["version"], release["namespace"]) == (
         "oci://registry.k8s.io/kueue/charts/kueue",

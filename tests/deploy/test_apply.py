@@ -78,7 +78,9 @@ def test_what_only_a_dry_run_saw_unchanged_is_not_applied_again(
     assert not [manifest for manifest in sent if manifest["metadata"]["name"] in actions(previewed)]
 
 
-def test_what_the_last_run_left_as_it_is_needs_no_dry_run(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_objects_unchanged_since_the_last_run_need_no_dry_run(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stack.up([*PARTS, config_map("four", "engine-a")])
     stack.client.merge(config_map("two", "engine-a", {"a": "by hand"})["manifest"])
     sent = written(stack.client, monkeypatch)
@@ -420,7 +422,7 @@ def test_a_workload_that_is_not_ready_in_time_says_why_and_for_how_long(stack: S
     assert error.exit_code is ExitCode.FINDING
 
 
-def test_a_pod_that_a_quota_refuses_is_told_from_the_events(stack: Stack) -> None:
+def test_a_pod_that_a_quota_refuses_is_recognised_from_the_events(stack: Stack) -> None:
     quota = {
         "apiVersion": "v1",
         "kind": "ResourceQuota",

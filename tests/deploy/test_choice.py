@@ -151,7 +151,7 @@ def test_a_requested_pulumi_cli_that_is_missing_is_an_unknown_outcome(backend: s
 
 
 @pytest.mark.parametrize("requested", ["embedded", "auto"])
-def test_the_embedded_engine_deploys_to_sandboxes_alone(requested: str) -> None:
+def test_the_embedded_engine_deploys_only_to_sandboxes(requested: str) -> None:
     with pytest.raises(BadInput, match=r"a cluster that is not a sandbox.*Pulumi CLI"):
         choose_engine(PLAIN, requested, sandbox=False, install=False)
 

@@ -62,7 +62,7 @@ def test_a_kubeconfig_that_cannot_be_used_is_named(tmp_path: Path, content: str 
         KubernetesClient(path)
 
 
-def test_a_context_that_is_not_there_is_named(sandbox: Status) -> None:
+def test_a_missing_context_is_named(sandbox: Status) -> None:
     with pytest.raises(UnknownOutcome, match="nowhere"):
         KubernetesClient(sandbox.kubeconfig, "nowhere")
 

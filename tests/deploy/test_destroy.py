@@ -70,7 +70,7 @@ def _interrupt(*_args: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_an_object_that_does_not_go_is_told_with_what_holds_it(
+def test_an_object_that_is_not_deleted_is_reported_with_its_finalizers(
     stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stack.up([config_map("one", "default")])

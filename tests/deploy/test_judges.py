@@ -136,7 +136,7 @@ def _of(changes: tuple[Change, ...]) -> dict[str, Change]:
     ],
     ids=lambda value: value.kind if isinstance(value, ObjectKey) else "",
 )
-def test_a_refusal_is_of_the_judge_that_it_names_and_of_no_other(judge: ObjectKey, message: str) -> None:
+def test_a_refusal_is_attributed_only_to_the_policy_or_quota_that_it_names(judge: ObjectKey, message: str) -> None:
     refusal = Refused("Pod x", 403, "Forbidden", message)
     assert is_judge(judge)
     assert refused_by(refusal, "a", judge)

@@ -91,7 +91,7 @@ def test_a_replacement_is_one_change_and_not_three() -> None:
     assert [change.action for change in found] == [Action.REPLACE]
 
 
-def test_a_deleted_object_is_told_by_its_old_state() -> None:
+def test_a_deleted_object_is_described_by_its_old_state() -> None:
     (change,) = changes(event("delete", "kubernetes:core/v1:ResourceQuota", old=quota()))
 
     assert (change.action, change.key.name) == (Action.DELETE, "gpu-quota")

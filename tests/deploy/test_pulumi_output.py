@@ -54,7 +54,7 @@ def changes(*lines: str) -> list[str]:
     return found
 
 
-def test_resources_that_are_read_or_stay_as_they_are_have_no_line() -> None:
+def test_resources_that_are_read_or_unchanged_have_no_line() -> None:
     update = " ~  kubernetes:core/v1:ResourceQuota vision/quota update [diff: ~spec]"
     lines = [
         " ~  kubernetes:core/v1:Namespace vision refreshing",

@@ -136,7 +136,7 @@ def test_a_render_that_stopped_in_the_middle_is_cleaned_by_the_next(
 
 
 @pytest.mark.parametrize("found", ["a folder with other files", "a file"])
-def test_an_output_that_is_not_a_render_is_refused_and_left_alone(
+def test_an_output_that_is_not_a_render_is_refused_and_not_changed(
     record: Record, tmp_path: Path, found: str
 ) -> None:
     out = tmp_path / "out"
@@ -217,7 +217,7 @@ def test_two_renders_of_one_program_are_equal_byte_for_byte(record: Record, tmp_
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
 
 
-def test_a_file_that_a_render_would_write_again_is_left_alone(record: Record, tmp_path: Path) -> None:
+def test_a_file_that_a_render_would_write_again_is_not_changed(record: Record, tmp_path: Path) -> None:
     recorded = record("small")
     write_render(tmp_path, recorded, {"pools": []})
     resources, plan = (tmp_path / name for name in ("resources.json", "plan.json"))

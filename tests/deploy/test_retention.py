@@ -231,7 +231,7 @@ def test_an_empty_namespace_that_pulumi_left_is_deleted(client: KubernetesClient
     assert live_policies(client) == []
 
 
-def test_the_namespaces_of_another_stack_are_left_alone(client: KubernetesClient, team: dict[str, Any]) -> None:
+def test_the_namespaces_of_another_stack_are_not_changed(client: KubernetesClient, team: dict[str, Any]) -> None:
     settle(client, "engine-other", (), QUIET)
     assert names.RETAINED_LABEL not in labels(client, "Namespace", PLACE)
 

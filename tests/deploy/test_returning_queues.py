@@ -75,7 +75,7 @@ def test_kueue_stays_for_workloads_that_run_or_wait_and_names_them(tmp_path: Pat
     assert "- waits for a deleted queue: Job waiting in namespace vision; delete it" in text
 
 
-def test_kueue_goes_without_workloads_and_with_those_that_have_ended_or_are_deleted(tmp_path: Path) -> None:
+def test_kueue_is_removed_once_all_workloads_have_ended_or_are_being_deleted(tmp_path: Path) -> None:
     assert not why(tmp_path)
     ended = workload("ended", "QuotaReserved", "Finished")
     assert not why(tmp_path, ended, workload("deleted", "QuotaReserved", deletionTimestamp="2026-11-29T07:00:00Z"))

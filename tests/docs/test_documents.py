@@ -248,7 +248,7 @@ def test_the_readme_fits_on_two_screens():
     assert len((PROJECT_ROOT / "README.md").read_text("utf-8").splitlines()) <= 100
 
 
-def test_the_numbers_of_the_readme_are_those_of_the_catalogue():
+def test_the_readme_has_the_numbers_of_the_catalogue():
     readme, catalog = (PROJECT_ROOT / "README.md").read_text("utf-8"), load_catalog()
     newest = next(iter(catalog.operator_releases.values()))
     first, *_, last = sorted(catalog.eks_addons["vpc-cni"].versions)

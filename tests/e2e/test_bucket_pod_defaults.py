@@ -56,7 +56,7 @@ def test_a_pod_that_mounts_a_bucket_leaves_room_for_its_sidecar(client: Kubernet
     assert whole["memory"] - mounting["memory"] == 256 * 2**20
 
 
-def test_a_sidecar_that_is_there_is_counted_once(client: KubernetesClient):
+def test_an_existing_sidecar_is_counted_once(client: KubernetesClient):
     assert requests(client, MOUNTING, initContainers=[SIDECAR]) == requests(client, MOUNTING)
 
 

@@ -48,7 +48,7 @@ def test_nodes_offer_the_resources_of_their_pools_sharing(deployed: Platform) ->
     assert deployed.allocatable("lab-0") == {"nvidia.com/mig-1g.10gb": "56"}
 
 
-def test_the_agent_of_a_node_can_write_its_own_report_alone(deployed: Platform) -> None:
+def test_the_agent_of_a_node_can_write_only_its_own_report(deployed: Platform) -> None:
     agent = "system:serviceaccount:gpu-platform-validation:gpu-node-validation"
     client = member(deployed.kubeconfig, "system:serviceaccounts", agent, node="serve-0")
 
@@ -142,9 +142,7 @@ def test_the_agent_of_a_node_writes_nothing_of_its_status_but_its_own_condition(
         ("serve-0", '{"kind": "nvlink-degraded", "index": 0}', "no NVLink"),
     ],
 )
-def test_a_fault_of_a_node_or_gpu_that_is_not_there_is_refused(
-    deployed: Platform, node: str, fault: str, said: str
-) -> None:
+def test_a_fault_of_a_missing_node_or_gpu_is_refused(deployed: Platform, node: str, fault: str, said: str) -> None:
     ran = deployed.run("sandbox", "fault", node, fault, "--name", SANDBOX)
     assert ran.code == 2
     assert said in ran.err
@@ -401,7 +399,7 @@ def test_mandatory_policies_stop_up_before_anything_changes(deployed: Platform, 
 
 
 @pytest.mark.long
-def test_a_team_stack_is_deployed_on_its_environment_and_destroyed_alone(
+def test_a_team_stack_is_deployed_on_its_environment_and_destroyed_separately(
     deployed: Platform, base: dict[str, Any]
 ) -> None:
     del base["teams"][1]

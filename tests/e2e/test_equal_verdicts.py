@@ -563,7 +563,7 @@ def identity(one: Object) -> tuple[str, str, str]:
 # -- equal verdicts ---------------------------------------------------------------------------------------
 
 
-def test_the_rules_of_pods_are_those_of_the_pack(place: Place):
+def test_the_rules_for_pods_agree_with_the_pack(place: Place):
     aligns = place.namespace != "equal-shares"
     assert set(place.order) == (OF_ALIGNED_PODS if aligns else OF_PODS)
 
@@ -667,7 +667,7 @@ def verdicts(place: Place, wanted: Object, *rules: str) -> tuple[set[str], str]:
 
 
 @operator
-def test_the_pack_alone_counts_against_the_pools_that_a_pod_selects(place: Place):
+def test_only_the_pack_counts_against_the_pools_that_a_pod_selects(place: Place):
     wanted = a_pod([main({"nvidia.com/gpu": 4})], nodeSelector={"gpu-platform.dev/pool": "serve"})
     assert verdicts(place, wanted) == ({MOST}, NO_RULE)
     wanted["spec"]["nodeSelector"] = {"gpu-platform.dev/pool": "train"}
@@ -692,7 +692,7 @@ def test_cpus_of_a_pod_that_is_not_guaranteed_are_no_matter_of_numa_nodes(place:
 
 
 @operator
-def test_both_leave_resources_of_nvidia_that_are_no_gpus_alone(place: Place):
+def test_both_ignore_nvidia_resources_that_are_not_gpus(place: Place):
     assert verdicts(place, a_pod([main({"nvidia.com/hostdev": 1})])) == (set(), NO_RULE)
 
 

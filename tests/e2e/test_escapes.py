@@ -528,7 +528,7 @@ def test_tokens_for_another_audience_are_invalid_on_the_api_server(vision: Kuber
     assert not answer["status"].get("authenticated")
 
 
-def test_names_of_hosts_are_written_into_the_own_pod_alone(vision: KubernetesClient):
+def test_host_aliases_affect_only_their_pod(vision: KubernetesClient):
     # Host aliases change only the pod's /etc/hosts. Network policies match addresses, not host names.
     aliases = [{"ip": "10.0.0.1", "hostnames": ["search.example.com"]}]
     assert refusal(vision, pod({"spec": {"hostAliases": aliases}})) == ""

@@ -108,7 +108,7 @@ def test_a_pod_of_an_own_image_that_selects_the_pool_uses_the_fabric(client: Kub
     assert refusal(client, wanted) == ""
 
 
-def test_nobody_executes_commands_in_a_daemon_but_in_the_container_beside_it(client: KubernetesClient):
+def test_commands_can_be_executed_only_in_the_container_next_to_a_daemon(client: KubernetesClient):
     team = TEAMS["a3-megagpu-8g"]
     wanted = PODS["TCPXO"].admitted(team)
     client.create(wanted)

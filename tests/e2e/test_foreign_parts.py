@@ -128,7 +128,7 @@ def test_what_is_there_is_refused_by_name_for_every_part_at_once(
     assert "Deployment autoscaler in namespace theirs" in of_eks[0]
 
 
-def test_with_its_field_set_an_operator_is_left_alone_and_up_succeeds(
+def test_with_its_field_set_an_operator_is_not_changed_and_up_succeeds(
     running: Status, client: KubernetesClient, tmp_path: Path
 ) -> None:
     platform = Platform(client, running.kubeconfig, tmp_path, {})

@@ -81,12 +81,12 @@ def ada(platform: Platform, kueue_sandbox: Status) -> Iterator[Ada]:
 
 
 @pytest.mark.parametrize(("kind", "parts"), [("training", 1), ("notebook", 1), ("batch", 4)])
-def test_a_job_of_the_guide_runs_as_it_is(ada: Ada, kind: str, parts: int) -> None:
+def test_a_job_of_the_guide_runs_unchanged(ada: Ada, kind: str, parts: int) -> None:
     workload = ada.apply(kind)
     eventually(lambda: ada.status(workload).get("succeeded", 0) == parts or None)
 
 
-def test_the_inference_service_of_the_guide_runs_as_it_is(ada: Ada) -> None:
+def test_the_inference_service_of_the_guide_runs_unchanged(ada: Ada) -> None:
     workload = ada.apply("inference")
     eventually(lambda: ada.status(workload).get("availableReplicas") == 1)
 

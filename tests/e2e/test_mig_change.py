@@ -445,7 +445,7 @@ def test_a_window_that_closes_lets_the_begun_node_end_and_starts_no_other(lab: L
 
 
 @pytest.mark.long
-def test_the_limit_of_all_pools_together_holds_beside_that_of_each_pool(lab: Lab) -> None:
+def test_the_limits_of_all_pools_together_and_of_each_pool_hold(lab: Lab) -> None:
     def stack(layout: Layout, **more: Any) -> dict[str, Any]:
         pool = LAB["pools"][0]
         sharing = {"mode": "mig", "layout": layout.devices}

@@ -77,7 +77,7 @@ def test_a_removed_stack_taint_returns_and_other_taints_stay(cordoned: Platform,
     assert sorted(taints(cordoned), key=str) == sorted([GPU, CORDON, SCALER, PERSON], key=str)
 
 
-def test_a_taint_that_leaves_the_stack_file_goes_and_those_of_others_stay(
+def test_a_taint_removed_from_the_stack_file_is_removed_and_other_taints_stay(
     cordoned: Platform, base: dict[str, Any]
 ) -> None:
     more = copy.deepcopy(base)
@@ -268,7 +268,7 @@ CLAIMS = {
 }
 
 
-def test_an_agent_may_delete_the_node_claim_of_its_own_node_alone(platform: Platform) -> None:
+def test_an_agent_may_delete_only_the_node_claim_of_its_own_node(platform: Platform) -> None:
     pool = {
         "name": "train",
         "machine_type": "p5.48xlarge",

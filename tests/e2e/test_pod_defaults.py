@@ -141,7 +141,7 @@ def test_a_copy_of_a_live_pod_with_other_requests_keeps_them(vision: KubernetesC
     assert amounts(tried(vision, copied))["requests"] == {"cpu": 3000, "memory": 2048}
 
 
-def test_a_pod_without_gpus_gets_the_defaults_of_the_namespace_alone(vision: KubernetesClient):
+def test_a_pod_without_gpus_gets_only_the_defaults_of_the_namespace(vision: KubernetesClient):
     live = tried(vision, pod("plain"))
     assert not tolerates_gpus(live)
     assert ("priorityClassName" in live["spec"], live["spec"]["priority"]) == (False, 0)

@@ -102,7 +102,7 @@ def objects_of_teams(platform: Platform) -> set[tuple[str, str, str]]:
     }
 
 
-def test_an_up_makes_again_what_a_killed_destroy_deleted(pulumi: Platform, base: dict[str, Any]) -> None:
+def test_an_up_creates_objects_again_that_a_killed_destroy_deleted(pulumi: Platform, base: dict[str, Any]) -> None:
     ran = pulumi.up(base)
     assert ran.code == 0, ran.err
     before = objects_of_teams(pulumi)

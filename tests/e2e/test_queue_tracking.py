@@ -191,7 +191,7 @@ def test_a_pod_stays_among_those_that_kueue_counts_and_stops(vision: Team, alone
     vision.client.merge(a_change("Pod", alone, {"labels": {"app": "mine"}}))
 
 
-def test_a_pod_of_a_job_cannot_leave_it_and_run_beside_the_one_in_its_place(vision: Team) -> None:
+def test_a_pod_cannot_leave_its_job_and_run_next_to_its_replacement(vision: Team) -> None:
     vision.job("fit", gpus=8)
     eventually(lambda: vision.running("fit") == 1)
     (pod,) = vision.pods("fit")

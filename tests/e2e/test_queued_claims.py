@@ -79,9 +79,7 @@ def test_the_queue_counts_claims_and_a_job_above_the_quota_waits(platform: Platf
     vision.remove()
 
 
-def test_a_job_that_claims_a_channel_beside_its_gpus_gets_both_from_the_queue(
-    platform: Platform, vision: Team
-) -> None:
+def test_a_job_that_claims_a_channel_and_gpus_gets_both_from_the_queue(platform: Platform, vision: Team) -> None:
     made = [platform.client.create(_device_class(CHANNEL)), platform.client.create(_template("channel", CHANNEL))]
     vision.create(claiming("domain", "two-gpus", "channel"))
 

@@ -158,7 +158,7 @@ def test_a_member_starts_a_notebook_of_the_cron_job_and_its_pod_runs(up: Platfor
         eventually(lambda: not pods(up.client, "lab"))
 
 
-def test_a_changed_job_is_started_anew_and_preview_says_so(up: Platform, declared: Object) -> None:
+def test_a_changed_job_is_started_again_and_preview_announces_it(up: Platform, declared: Object) -> None:
     before = find(up.client, "batch/v1", "Job", "pretrain")["metadata"]["uid"]
     declared["teams"][0]["training_jobs"] = [{**JOB, "image": "registry.example.com/train:2.0"}]
     file = up.write(declared)

@@ -127,7 +127,7 @@ def test_21_mig_pods_run_and_the_22nd_stays_pending(by_name: Platform) -> None:
     assert f"Insufficient {SEVENTH}" in by_name.unschedulable("mig-21")
 
 
-def test_whole_gpus_beside_instances_are_counted_apart_from_them(by_name: Platform) -> None:
+def test_whole_gpus_and_instances_are_counted_separately(by_name: Platform) -> None:
     by_name.pod("five", "nvidia.com/gpu", 5, **on("lab-cut"))
     runs(by_name, "five")
     by_name.pod("sixth", "nvidia.com/gpu", 1, **on("lab-cut"))
@@ -287,7 +287,7 @@ def devices_of(platform: Platform, name: str, namespace: str = "lab") -> list[di
     return [published[result["pool"], result["device"]] for result in results]
 
 
-def test_with_dra_there_is_a_gpu_cluster_and_no_cluster_policy(claimed: Platform) -> None:
+def test_dra_uses_a_gpu_cluster_and_no_cluster_policy(claimed: Platform) -> None:
     found = claimed.client.get("nvidia.com/v1alpha1", "GPUCluster", "gpu-cluster")
     assert found is not None
     assert found["spec"]["draDriver"]["featureGates"] == {"DynamicMIG": True}
@@ -350,7 +350,7 @@ def test_a_claim_for_40_gib_gets_a_large_gpu_or_waits(
     assert "cannot allocate all claims" in claimed.unschedulable("lost", "lab")
 
 
-def test_a_claim_with_cel_of_its_own_lands_on_the_device_that_it_names(claimed: Platform) -> None:
+def test_a_claim_with_a_cel_expression_gets_the_device_that_it_names(claimed: Platform) -> None:
     claim(claimed, "turing", "turing")
     runs(claimed, "turing", "lab")
     [device] = devices_of(claimed, "turing")
@@ -391,7 +391,7 @@ def test_partitions_share_a_gpu_until_its_slices_are_used_up(claimed: Platform) 
     assert "cannot allocate all claims" in claimed.unschedulable("whole", "lab")
 
 
-def test_seven_instances_of_one_slice_fit_beside_each_other_on_one_gpu(claimed: Platform) -> None:
+def test_seven_instances_of_one_slice_fit_on_one_gpu(claimed: Platform) -> None:
     claim(claimed, "taken", "six")
     runs(claimed, "taken", "lab")
     claimed.remove_pods()

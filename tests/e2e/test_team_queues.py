@@ -78,7 +78,7 @@ def test_a_queued_job_with_only_gpus_gets_its_defaults_and_runs(vision: Team) ->
     assert pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "47820m"
 
 
-def test_a_job_that_names_limits_alone_is_counted_by_them(vision: Team) -> None:
+def test_a_job_that_sets_only_limits_is_counted_by_them(vision: Team) -> None:
     wanted = job("vision", "limits", 4, pods=2)
     limits = {"nvidia.com/gpu": "4", "cpu": "48", "memory": "64Gi"}
     container = wanted["spec"]["template"]["spec"]["containers"][0]
@@ -213,7 +213,7 @@ def test_a_higher_class_stops_a_lower_one_of_the_same_team(search: Team) -> None
     eventually(lambda: search.running("low") == 0)
 
 
-def test_a_job_that_names_no_class_waits_with_that_of_its_team(vision: Team, search: Team) -> None:
+def test_a_job_without_a_class_waits_with_the_class_of_its_team(vision: Team, search: Team) -> None:
     for team, name, value in ((vision, "training", 100), (search, "inference", 1000)):
         team.job("plain", gpus=1)
         assert team.live("plain")["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] == name
@@ -398,7 +398,7 @@ def test_the_class_of_every_pod_of_a_job_set_is_checked(queues: Platform, job_se
     eventually(lambda: refusal("training", "training"), expected="")
 
 
-def test_a_job_set_without_a_class_waits_with_that_of_its_team(queues: Platform, job_sets: None) -> None:
+def test_a_job_set_without_a_class_waits_with_the_class_of_its_team(queues: Platform, job_sets: None) -> None:
     def label(priority: str = "") -> str | None:
         pods = job("vision", "part", 1, priorityClassName=priority)["spec"]
         wanted = {

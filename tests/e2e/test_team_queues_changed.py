@@ -72,7 +72,7 @@ def test_a_leaving_teams_queue_is_deleted_after_its_last_workload(
     eventually(lambda: platform.client.get(KUEUE, "ClusterQueue", "search") is None)
 
 
-def test_a_team_with_a_stack_of_its_own_gets_its_queue_from_it(platform: Platform, kueue_sandbox: Status) -> None:
+def test_a_team_with_a_separate_stack_gets_its_queue_from_it(platform: Platform, kueue_sandbox: Status) -> None:
     environment = stack(kueue_sandbox, queueing={"reserve": {"gpus": 4}})
     environment["teams"] = environment["teams"][:1]  # the previous test leaves only this team
     bring(platform, environment)

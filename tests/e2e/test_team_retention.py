@@ -408,7 +408,7 @@ def test_a_retained_namespace_refuses_what_the_teams_rules_refused(retained: Han
         )
 
 
-def test_another_up_leaves_a_retained_namespace_alone(retained: Hand) -> None:
+def test_another_up_does_not_change_a_retained_namespace(retained: Hand) -> None:
     before = retained.uids()
     since = retained.namespace()["metadata"]["annotations"]
 

@@ -162,7 +162,7 @@ def test_the_config_map_of_the_namespace_has_what_the_command_prints(capsys: pyt
         assert list(yaml.safe_load_all(printed)) == objects(capsys, "local", "search")[kind]
 
 
-def test_members_of_a_team_with_a_stack_of_its_own_get_the_same_guide(capsys: pytest.CaptureFixture[str]) -> None:
+def test_members_of_a_team_with_a_separate_stack_get_the_same_guide(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "speech", "speech")
     assert code == 0
     assert out.startswith("# Team speech on cluster ")

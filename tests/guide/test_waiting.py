@@ -86,7 +86,7 @@ def test_a_workload_without_gpus_is_advised_to_use_a_cpu_pool() -> None:
     )
 
 
-def test_memory_is_told_as_a_reader_writes_it() -> None:
+def test_memory_is_printed_as_users_write_it() -> None:
     found = workload(NEVER.format("memory", "train-56c125", 2 * 2**40, "1756683Mi"))
     assert "it requests 2048Gi memory; the team may use at most 1716Gi" in why_it_waits(found, POOLS)
 
@@ -220,7 +220,7 @@ def test_a_refused_request_for_nodes_is_explained_with_its_message() -> None:
     assert why_it_waits(found, {}).startswith(f"was stopped, because no nodes were provisioned for it: {check}; ")
 
 
-def test_other_messages_of_kueue_are_printed_as_they_are() -> None:
+def test_other_messages_of_kueue_are_printed_unchanged() -> None:
     condition = {"type": "QuotaReserved", "status": "False", "message": "Workload has failed admission checks"}
     assert why_it_waits({"status": {"conditions": [condition]}}, {}) == "Workload has failed admission checks"
     assert why_it_waits({}, {}) == "Kueue has not processed it yet"

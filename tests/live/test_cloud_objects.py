@@ -39,7 +39,7 @@ def volume(policy: str = "Delete", **spec: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("policy", "deleted"), [("Delete", True), ("Retain", False)])
-def test_the_reclaim_policy_decides_whether_a_volume_goes_with_its_claim(policy: str, deleted: bool) -> None:
+def test_the_reclaim_policy_decides_whether_a_volume_is_deleted_with_its_claim(policy: str, deleted: bool) -> None:
     found = cloud_volume(volume(policy))
     assert found is not None
     assert str(found) == "volume vol-1 of claim data in namespace vision"

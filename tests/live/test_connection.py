@@ -344,5 +344,5 @@ def test_a_sandbox_does_not_start_on_a_full_disk(tmp_path: Path, monkeypatch: py
         control_plane.up("full")
 
 
-def test_free_space_is_that_of_the_nearest_folder_that_exists(tmp_path: Path) -> None:
+def test_free_space_is_measured_in_the_nearest_folder_that_exists(tmp_path: Path) -> None:
     assert abs(diagnosis.free_mib(tmp_path / "not" / "there") - diagnosis.free_mib(tmp_path)) < 1024

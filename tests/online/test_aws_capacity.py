@@ -97,7 +97,7 @@ def test_a_scheduled_block_with_its_start_in_the_stack_file_is_fine() -> None:
     assert (severity, why) == ("stops", "the stack file declares starts: 2026-11-23T12:00:00Z")
 
 
-def test_every_reason_is_reported_and_not_the_first_alone() -> None:
+def test_every_reason_is_reported_and_not_only_the_first() -> None:
     wrong = replace(BLOCK, instance_type="p4d.24xlarge", zone="us-east-2c", total=1)
 
     assert len(reasons(wrong)) == 3

@@ -454,7 +454,7 @@ def test_a_declared_subnet_outside_the_clusters_network_stops_up(account: AwsAcc
     assert (finding.severity, finding.found) == ("stops", "not in the VPC of ml")
 
 
-def test_another_account_is_asked_as_the_role_that_up_assumes(
+def test_another_account_is_queried_with_the_role_that_up_assumes(
     account: AwsAccount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
@@ -483,7 +483,7 @@ def test_a_cluster_in_another_account_is_read_with_the_role_of_up(account: AwsAc
     assert ROLE in text
 
 
-def test_an_endpoint_that_does_not_answer_is_asked_once(
+def test_an_endpoint_that_does_not_answer_is_called_once(
     account: AwsAccount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):

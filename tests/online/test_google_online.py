@@ -147,7 +147,7 @@ def test_a_zone_without_the_machine_type_stops_up(project: GoogleProject) -> Non
     assert (finding.severity, finding.fix) == ("stops", "write zones: [us-central1-c]")
 
 
-def test_unset_zones_are_compared_with_those_that_offer_the_machine_type(project: GoogleProject) -> None:
+def test_unset_zones_are_compared_with_zones_that_offer_the_machine_type(project: GoogleProject) -> None:
     """Without `zones`, GKE creates a pool's nodes in all zones of the cluster, so `up` stops if one zone lacks the
     machine type.
     """
@@ -279,7 +279,7 @@ def test_without_credentials_every_line_is_unknown(
     assert project.asked == []
 
 
-def test_the_cluster_is_asked_for_once(project: GoogleProject) -> None:
+def test_the_cluster_is_requested_once(project: GoogleProject) -> None:
     project.add_cluster()
 
     ask(plan_of(SERVE, cluster=EXISTING))
@@ -364,7 +364,7 @@ def test_an_existing_clusters_subnet_is_looked_up_in_the_host_project(
     assert (refused.severity, "nodes in a Shared VPC of host-project" in refused.found) == ("stops", True)
 
 
-def test_google_is_asked_as_the_account_that_up_impersonates(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_google_is_queried_as_the_account_that_up_impersonates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "of-the-user")
     account = "deployer@my-project.iam.gserviceaccount.com"
     assert new_session(account).credentials.service_account_email == account

@@ -31,7 +31,7 @@ DEMAND = QuotaDemand(name=P, unit="vCPU", region="us-east-2", desired=192, most=
         (191.0, None, "stops"),
     ],
 )
-def test_the_desired_nodes_must_fit_beside_the_use_of_others(
+def test_the_desired_nodes_must_fit_in_addition_to_existing_use(
     limit: float, used: float | None, severity: str
 ) -> None:
     state = QuotaState(limit=limit, used=used, unknown="no permission")

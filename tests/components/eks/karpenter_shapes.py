@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 Shape = Any
-"""A type, a pattern, a set of allowed values, a list with the shape of its items, or a mapping from keys to shapes.
+"""A type, a pattern, a set of allowed values, a list with the shape of its items, or a mapping of keys to shapes.
 The key `*` matches any key.
 """
 

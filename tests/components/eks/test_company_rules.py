@@ -54,7 +54,7 @@ def test_a_new_cluster_in_an_existing_vpc_creates_no_network_and_uses_its_subnet
     assert set(recorded.one("NodeGroup", "system").inputs["subnetIds"]) == set(SUBNETS.values())
 
 
-def test_the_control_plane_can_have_subnets_of_its_own() -> None:
+def test_the_control_plane_can_have_separate_subnets() -> None:
     own = ["subnet-2a1b2c3d4e5f60718", "subnet-3a1b2c3d4e5f60718"]
     only = {"us-east-2a": SUBNETS["us-east-2a"]}
     recorded = record_eks(

@@ -124,7 +124,7 @@ def test_a_volume_of_a_bucket_belongs_to_the_claim_of_its_team_and_is_retained()
     assert (spec["accessModes"], spec["csi"]["readOnly"]) == (["ReadOnlyMany"], True)
     assert spec["csi"]["volumeAttributes"]["bucketName"] == "acme-datasets"
     made = recorded.one("PersistentVolumeClaim", "vision/datasets")
-    assert volume.urn in made.property_dependencies["spec"]  # Pulumi deletes the claim first
+    assert volume.urn in made.property_dependencies["spec"]  # so Pulumi deletes the claim first
     claim = made.inputs
     assert (claim["metadata"]["name"], claim["metadata"]["namespace"]) == ("datasets", "vision")
     assert (claim["spec"]["volumeName"], claim["spec"]["storageClassName"]) == ("vision-datasets", "")

@@ -71,7 +71,7 @@ def test_a_fixed_number_of_system_nodes_has_no_autoscaler() -> None:
     assert not {"autoscaling", "initialNodeCount"} & pool.keys()
 
 
-def test_nodes_are_private_and_reach_the_internet_by_nat_alone() -> None:
+def test_nodes_are_private_and_reach_the_internet_only_through_nat() -> None:
     recording = recorded({})
     assert made({})["privateClusterConfig"]["enablePrivateNodes"] is True
     (nat,) = google(recording, "RouterNat")
@@ -301,7 +301,7 @@ def test_a_new_cluster_knows_the_google_groups_of_its_security_group() -> None:
     assert "authenticatorGroupsConfig" not in made({})
 
 
-def test_a_cluster_in_an_existing_vpc_has_no_vpc_of_its_own() -> None:
+def test_a_cluster_in_an_existing_vpc_creates_no_vpc() -> None:
     vpc = {"project": "host-project", "name": "shared", "subnetwork": "nodes"}
     where = {**EXISTING, "create": {"network": vpc}}
     recording = recorded({"network": {"rdma": False}}, cluster=where)
@@ -348,7 +348,7 @@ def test_a_new_cluster_scrapes_the_exporter_of_the_operator_by_its_pods() -> Non
 
 
 @pytest.mark.parametrize(("where", "granted"), [(CREATED, True), (EXISTING, False)], ids=["created", "existing"])
-def test_members_get_the_role_for_logins_on_a_new_cluster_alone(where: dict[str, Any], granted: bool) -> None:
+def test_members_get_the_role_for_logins_only_on_a_new_cluster(where: dict[str, Any], granted: bool) -> None:
     google, _ = deploy(built({**platform_of({}, cluster=where), "teams": [TEAM]}), FOUND)
     logins = {name for kind, name in google.made if kind == "gcp:projects/iAMMember:IAMMember" and "login" in name}
     expected = {"ml-login-group:vision@example.com", "ml-login-user:ada@example.com"}

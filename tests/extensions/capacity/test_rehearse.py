@@ -71,7 +71,7 @@ def test_the_jobs_of_the_document_start_and_end_when_a_hand_computes_it(
     assert ran.json["trace"] == {"file": "jobs.csv", "form": "table", "jobs": 5, "left_out": {}}
 
 
-def test_another_stack_is_rehearsed_beside_it_with_the_same_jobs(run: Run, write: Callable[..., str]) -> None:
+def test_another_stack_is_rehearsed_with_the_same_jobs(run: Run, write: Callable[..., str]) -> None:
     """In the second stack, queues let team vision borrow the unused quota of team search. So no sweep waits, and
     `ranker` stops one of the sweeps.
     """
@@ -89,7 +89,7 @@ def test_another_stack_is_rehearsed_beside_it_with_the_same_jobs(run: Run, write
     assert re.search(r"^vision +queued +3 ", text.out, re.MULTILINE)
 
 
-def test_teams_of_a_trace_are_mapped_to_those_of_the_stack(run: Run, write: Callable[..., str]) -> None:
+def test_teams_of_a_trace_are_mapped_to_teams_of_the_stack(run: Run, write: Callable[..., str]) -> None:
     jobs = JOBS.replace("vision", "vc1").replace(",inference", ",")
     ran = run("rehearse", "local", "--trace", write(jobs))
     assert ran.code == 2

@@ -64,7 +64,7 @@ def test_the_reason_names_cpu_where_gpus_are_free_and_cpu_is_not() -> None:
     ]
 
 
-def test_a_pod_larger_than_every_node_is_told_the_largest() -> None:
+def test_the_reason_for_a_pod_larger_than_every_node_names_the_largest() -> None:
     scenario = Scenario(nodes=(node(cpu=8, gpus=4),), groups=(pods("a", gpus=2, cpu=16),))
     assert reasons(scenario) == [
         "cpu: no node that the pod may run on has more than 8 cores; the pod requests 16 cores"
@@ -162,7 +162,7 @@ def test_the_number_of_pods_on_a_node_is_limited() -> None:
 # -- node selection --------------------------------------------------------------------------------------
 
 
-def test_scores_are_those_of_kube_scheduler() -> None:
+def test_scores_equal_the_scores_of_kube_scheduler() -> None:
     """The expected scores are computed by hand, for a pod that uses 1 of 4 cores and 2 of 16 GiB.
 
     LeastAllocated is (75 + 87) // 2 = 81. The balance is 100 before the pod and int((1 - |0.25 - 0.125| / 2) x
@@ -172,7 +172,7 @@ def test_scores_are_those_of_kube_scheduler() -> None:
     assert state.score(pods("a", cpu=1, memory=2, gpus=1), 0, 0) == 81 + 71
 
 
-def test_scores_of_the_profile_packed_are_those_of_kube_scheduler() -> None:
+def test_scores_of_the_profile_packed_equal_the_scores_of_kube_scheduler() -> None:
     """The expected scores are computed by hand. The pod requests 2 of 8 cores, 4 of 16 GiB and 2 of 4 GPUs. One
     GPU and one core are already in use.
 
@@ -185,7 +185,7 @@ def test_scores_of_the_profile_packed_are_those_of_kube_scheduler() -> None:
     assert state.score(pods("a", cpu=2, memory=4, gpus=2), 0, 0, "packed") == 75 + 30 * 69
 
 
-def test_pods_without_gpus_have_the_default_profile_beside_packed_ones() -> None:
+def test_pods_without_gpus_have_the_default_profile_next_to_packed_pods() -> None:
     state, pod = NodeState(0, node(cpu=8, memory=16, gpus=4)), pods("a", cpu=2, memory=4)
     assert state.score(pod, 0, 0, "packed") == state.score(pod, 0, 0)
 

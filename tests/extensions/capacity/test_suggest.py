@@ -111,7 +111,7 @@ def assert_planner_places(found: Suggestion, workloads: list[dict[str, Any]]) ->
         ),
     ],
 )
-def test_the_cheapest_pools_are_what_a_count_by_hand_says(
+def test_the_cheapest_pools_equal_a_count_by_hand(
     want: dict[str, Any], families: list[str], pools: list[tuple[str, int, dict[str, Any]]]
 ) -> None:
     found = _suggest(want, families=families, provider="aws")
@@ -180,7 +180,7 @@ def test_an_instance_gives_its_part_of_the_compute_and_no_more() -> None:
     assert {held.workload: held.slot for held in pool.pods} == {"chat": "2g.20gb", "y": "1g.10gb"}
 
 
-def test_compute_that_was_measured_on_a_model_is_met_on_that_model_alone() -> None:
+def test_compute_that_was_measured_on_a_gpu_model_is_met_only_on_this_model() -> None:
     anywhere = _suggest(_want(compute=0.5, count=2), provider="aws")
     there = _suggest(_want(compute=0.5, count=2, measured_on="L40S"), provider="aws")
     assert anywhere.pools[0].pool["machine_type"].startswith("g4dn")
@@ -205,7 +205,7 @@ def test_without_another_way_there_is_no_next_best() -> None:
     assert found.pools[0].next_best is None
 
 
-def test_without_a_provider_the_cheapest_is_taken_and_the_others_are_told() -> None:
+def test_without_a_provider_the_cheapest_is_chosen_and_the_others_are_listed() -> None:
     found = _suggest(_want(count=3, gpu_memory="20GB", compute=0.9))
     assert found.vendor == "gcp"  # both have one L4: g2-standard-4 for 0.71 USD/h, g6.xlarge for 0.80 USD/h
     assert set(found.others) == {"aws"}

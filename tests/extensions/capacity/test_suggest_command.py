@@ -196,7 +196,7 @@ def test_all_mistakes_of_a_workloads_file_are_reported_at_once(
         assert f": {place}: found" in err
 
 
-def test_a_workloads_file_that_is_not_there_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_workloads_file_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = _run(capsys, "--workloads", "nowhere.yaml")
     assert code == 2
     assert "nowhere.yaml" in err

@@ -57,7 +57,7 @@ def test_more_nodes_than_one_placement_policy_holds_are_several_pools() -> None:
     assert [one.pool["count"]["desired"] for one in found.pools] == [96, 4]
 
 
-def test_the_zone_of_the_workloads_file_is_that_of_every_pool() -> None:
+def test_every_pool_is_in_the_zone_of_the_workloads_file() -> None:
     found = _suggest(_train(), region="us-east-2", zone="us-east-2b")
     assert [one.pool["zones"] for one in found.pools] == [["us-east-2b"]]
 

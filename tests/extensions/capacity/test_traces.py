@@ -86,7 +86,7 @@ def test_what_is_no_trace_is_an_error_that_says_so(tmp_path: Path, text: str, ex
     assert expected in "\n".join(problems(tmp_path, text))
 
 
-def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="readable UTF-8 file"):
         read_trace(tmp_path / "none.csv")
 

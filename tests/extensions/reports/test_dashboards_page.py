@@ -71,7 +71,7 @@ def test_each_panel_of_each_dashboard_is_drawn_from_its_own_query(run: Run, serv
     check_frame(ran.out)
 
 
-def test_a_line_has_its_values_beside_it_and_ends_where_samples_are_missing(run: Run, server: Server) -> None:
+def test_a_line_has_its_values_next_to_it_and_ends_where_samples_are_missing(run: Run, server: Server) -> None:
     server.series = one_line([0.5, 0.25, None, None, 1.0, 0.75], pool="train")
     ran = run("dashboards", "--prometheus", server.address, "--board", "fleet")
     shown = figure(ran.out, "In use by pool")
@@ -135,7 +135,7 @@ def test_a_panel_without_data_says_so_and_a_refused_query_gives_the_reason(run: 
     assert "refused the query: many-to-many" in figure(ran.out, "In use by GPU model")
 
 
-def test_set_narrows_the_queries_and_takes_names_as_they_are(run: Run, server: Server) -> None:
+def test_set_narrows_the_queries_and_does_not_interpret_names(run: Run, server: Server) -> None:
     ran = run(
         *("dashboards", "--prometheus", server.address, "--board", "node", "--last", "24h"),
         *("--set", "node=ip-10-0-0-1.ec2", "--set", 'node=a"b'),

@@ -98,7 +98,7 @@ def test_kubernetes_is_compared_by_minor_version_and_a_patch_is_left_open(
         ({"ami": "ami-0a1b2c3d4e5f60718"}, "amzn", Verdict.UNKNOWN),
     ],
 )
-def test_the_operating_system_is_that_of_the_node_images(
+def test_the_operating_system_is_taken_from_the_node_images(
     tmp_path: Path, image: dict[str, str], wanted: str, verdict: Verdict
 ) -> None:
     found = answers(tmp_path, {**TRAIN, "image": image}, **of("OS.release.ID", wanted))

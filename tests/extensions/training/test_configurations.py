@@ -168,7 +168,7 @@ def test_accelerate_uses_the_file_of_deepspeed_and_starts_no_node_by_ssh(
     assert "mixed_precision" not in found
 
 
-def test_without_the_variables_of_the_platform_there_is_an_error_that_says_so() -> None:
+def test_missing_variables_of_the_platform_are_reported() -> None:
     with pytest.raises(WrongSetting, match="Run this in a pod of the platform, or set them"):
         Job.of({}, 0)
 

@@ -73,7 +73,7 @@ def _layout(machines: Machines, model: Model, stage: int, optimizer: str = "gpu"
 
 
 @pytest.mark.parametrize(("pods", "gpus"), [(1, 8), (4, 8), (2, 1)])
-def test_the_arithmetic_is_that_of_deepspeeds_own_estimators(pods: int, gpus: int) -> None:
+def test_the_arithmetic_agrees_with_deepspeeds_estimators(pods: int, gpus: int) -> None:
     machines = Machines(pods=pods, gpus=gpus, gpu_memory=80 * GIB, host_memory=0)
     model = Model.of(8 * 10**9)
     of_job = {"num_gpus_per_node": gpus, "num_nodes": pods, "cpu_offload": False}

@@ -68,7 +68,7 @@ def test_fine_tuning_teaches_the_base_model_to_answer(tuned: tuple[str, Path]) -
     assert "right answers: 100%" in tuned[0]
 
 
-def test_its_weights_are_those_of_the_whole_model_and_can_be_served(
+def test_the_checkpoint_has_the_weights_of_the_whole_model_and_can_be_served(
     tuned: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert {"step-0000000120", "step-0000000150", "model.pt"} <= {one.name for one in tuned[1].iterdir()}

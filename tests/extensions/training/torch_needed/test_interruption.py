@@ -42,7 +42,7 @@ def test_the_next_attempt_goes_on_where_the_last_one_stopped(runs: dict[str, End
     assert "with 2 processes" in resumed.output
 
 
-def test_the_loss_curve_is_that_of_the_training_that_was_not_stopped(runs: dict[str, Ended]) -> None:
+def test_the_loss_curve_equals_the_curve_of_an_uninterrupted_training(runs: dict[str, Ended]) -> None:
     assert runs["uninterrupted"].code == FINISHED, runs["uninterrupted"].output
     together = {**runs["interrupted"].losses, **runs["resumed"].losses}
     assert len(together) == int(_STEPS)

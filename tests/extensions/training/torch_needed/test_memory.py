@@ -75,7 +75,7 @@ def test_the_guard_names_what_holds_the_memory(caplog: pytest.LogCaptureFixture)
     assert "activations and others: tensor (5, 1048576) torch.float32" in report
 
 
-def test_parameters_gradients_and_optimizer_state_are_told_apart() -> None:
+def test_parameters_gradients_and_optimizer_state_are_distinguished() -> None:
     model = nn.Linear(512, 512, bias=False)  # 1 MiB
     optimizer = torch.optim.Adam(model.parameters())
     model(torch.ones(1, 512)).sum().backward()
@@ -120,7 +120,7 @@ def test_memory_that_only_autograd_holds_is_reported() -> None:
     assert re.search(rf"\d{{3}},\d{{3}}\.\d MiB  {text}", memory.report())
 
 
-def test_tensors_in_the_memory_of_the_node_are_not_among_those_of_the_gpu() -> None:
+def test_tensors_in_node_memory_are_not_counted_as_gpu_memory() -> None:
     allocator = SimulatedAllocator()
     allocator.device = torch.device("meta")
     copy = torch.zeros(1234, 1)

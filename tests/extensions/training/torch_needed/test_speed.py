@@ -50,7 +50,7 @@ class _Own(nn.Module):
         return self.layer(rows)
 
 
-def test_what_cannot_be_compiled_runs_as_it_is_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_parts_that_cannot_be_compiled_run_uncompiled_and_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     def broken(_graph: torch.fx.GraphModule, _inputs: list[torch.Tensor]) -> None:
         raise RuntimeError("no C++ compiler\nand more")
 

@@ -45,7 +45,7 @@ def test_the_printed_range_has_addresses_for_the_nodes() -> None:
     assert "full of pods" in warning(pool, cidr="10.8.0.0/16")
 
 
-def test_the_largest_nodes_count_and_those_of_a_roll() -> None:
+def test_the_largest_node_count_includes_the_nodes_of_a_rolling_update() -> None:
     fits = {"count": {"min": 0, "desired": 0, "max": 246}, **ZONE}
     assert warning(fits)
     problem = refused(fits | {"count": {"min": 0, "desired": 0, "max": 300}})

@@ -45,7 +45,7 @@ def test_a_managed_node_group_has_its_types_in_the_order_of_the_file(kind: str) 
 
 
 @pytest.mark.parametrize("provisioner", ["managed", "karpenter"])
-def test_pods_can_request_what_the_smallest_node_has(provisioner: str) -> None:
+def test_pods_can_request_the_resources_of_the_smallest_node(provisioner: str) -> None:
     count = {"desired": 0, "max": 8}
     form = SERVE | {"machine_type": "g6e.2xlarge", "provisioner": provisioner, "count": count}
     smallest = planned(**form)
@@ -102,7 +102,7 @@ def test_a_type_that_pods_would_tell_from_the_pools_own_is_refused(form: dict[st
         ({"nvlinks_per_gpu": 4}, "NVLinks"),
     ],
 )
-def test_a_type_with_other_hardware_beside_an_equal_gpu_is_refused(update: dict[str, Any], words: str) -> None:
+def test_a_type_with_an_equal_gpu_but_other_hardware_is_refused(update: dict[str, Any], words: str) -> None:
     catalog = load_catalog()
     twin = catalog.machine_types["g6e.4xlarge"].model_copy(update={"name": "g6e.5xlarge", **update})
     catalog = dataclasses.replace(catalog, machine_types={**catalog.machine_types, twin.name: twin})

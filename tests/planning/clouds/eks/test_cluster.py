@@ -284,7 +284,7 @@ def test_node_role_assigns_pod_addresses_only_if_the_cni_may_lack_a_role() -> No
     assert cloud(eks()).node_policies[2:] == ("arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy",)
 
 
-def test_partitions_of_regions_are_those_of_botocore() -> None:
+def test_partitions_of_regions_agree_with_botocore() -> None:
     session = botocore.session.get_session()
     known = {
         region: partition

@@ -46,7 +46,7 @@ def autoscaling(**rest: Any) -> dict[str, str]:
         ({"min": 2, "desired": 2, "max": 2}, False),
     ],
 )
-def test_a_range_of_count_is_scaled_and_a_number_alone_is_not(count: dict[str, int], is_scaled: bool) -> None:
+def test_a_range_of_count_is_scaled_but_a_single_number_is_not(count: dict[str, int], is_scaled: bool) -> None:
     found = node_group(**{**G6, "count": count})
     assert bool(found.group_tags) == is_scaled
     assert found.keeps_size == is_scaled
@@ -230,7 +230,7 @@ def test_the_statements_of_its_policy_allow_what_they_name() -> None:
     assert [statement["Effect"] for statement in found.policy["Statement"]] == ["Allow"] * 3
 
 
-def test_it_writes_to_tagged_groups_of_this_cluster_alone() -> None:
+def test_it_writes_only_to_tagged_groups_of_this_cluster() -> None:
     found = cloud(created(account="123456789012"), SCALED).cluster_autoscaler
     assert found is not None
     writes = [
@@ -247,7 +247,7 @@ def test_it_writes_to_tagged_groups_of_this_cluster_alone() -> None:
     assert only["Resource"].startswith("arn:aws:autoscaling:us-east-2:123456789012:autoScalingGroup:")
 
 
-def test_it_runs_beside_the_pools_and_never_on_a_node_that_it_may_remove() -> None:
+def test_it_runs_outside_the_pools_and_never_on_a_node_that_it_may_remove() -> None:
     found = cloud(created(production=True), SCALED).cluster_autoscaler
     assert found is not None
     affinity = found.release.values["affinity"]["nodeAffinity"]
@@ -288,7 +288,7 @@ def test_the_autoscaler_of_the_owner_removes_no_node_of_a_fixed_pool(pool: dict[
     assert not node_group(**pool).group_tags
 
 
-def test_without_an_autoscaler_there_is_no_part_and_no_tag() -> None:
+def test_without_an_autoscaler_no_part_is_installed_and_no_tag_is_set() -> None:
     found = cloud(stack_cluster(parts={"cluster_autoscaler": "none"}), SCALED)
     assert (found.parts, found.cluster_autoscaler) == ((), None)
     assert not node_group(eks(parts={"cluster_autoscaler": "none"}), **G6).group_tags

@@ -82,7 +82,7 @@ def test_what_stays_within_a_node_takes_no_efa_unless_the_stack_says_so(workload
     assert node_group(workload=workload, network={"rdma": True}).efa
 
 
-def test_without_efa_there_are_no_interfaces_so_that_eks_attaches_the_cluster_group() -> None:
+def test_without_efa_no_interfaces_are_set_so_eks_attaches_the_cluster_group() -> None:
     plan = node_group(network={"rdma": False})
     assert (plan.efa, plan.interfaces) == (False, ())
 

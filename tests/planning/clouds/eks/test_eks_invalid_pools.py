@@ -273,7 +273,7 @@ INVALID: dict[str, Invalid] = {
         {"upgrade": {"strategy": "blue-green"}}, "upgrade.strategy", ("surge; blue-green only on GKE",)
     ),
     "surge": Invalid({"upgrade": {"max_surge": 2}}, "upgrade.max_surge", ("max_unavailable",)),
-    "no node away": Invalid({"upgrade": {"max_unavailable": 0}}, "upgrade.max_unavailable", ("1 or more",)),
+    "no unavailable node": Invalid({"upgrade": {"max_unavailable": 0}}, "upgrade.max_unavailable", ("1 or more",)),
     "more unavailable nodes than a node group has": Invalid(
         {"workload": "inference", "count": {"desired": 8}, "upgrade": {"max_unavailable": 9}},
         "upgrade.max_unavailable",
