@@ -139,7 +139,7 @@ def test_render_writes_resources_manifests_state_and_plan(run: Any, tmp_path: Pa
     assert set(resources[1]) == {"urn", "type", "name", "custom", "inputs", "parent", "dependencies"}
     seen: set[str] = set()
     for resource in resources:
-        assert set(resource["dependencies"]) <= seen, "a list in registration order"
+        assert set(resource["dependencies"]) <= seen, "resources are listed in registration order"
         seen.add(resource["urn"])
     kubernetes = [r for r in resources if r["type"].startswith("kubernetes:")]
     assert len(list((out / "manifests").rglob("*.yaml"))) == len(kubernetes)
@@ -266,7 +266,7 @@ def test_check_warns_about_machine_types_not_offered_in_the_region(run: Any, tmp
     assert code == 0
     assert "warning: pools[1].machine_type: region us-west-1 is not known to offer g6e.12xlarge; offered in" in err
     assert "eu-north-1, eu-south-2, us-east-1, us-east-2, us-west-2 (list of 2025-11-30;" in err
-    assert "pools[0].machine_type" not in err, "us-west-1 has p5.48xlarge"
+    assert "pools[0].machine_type" not in err, "us-west-1 offers p5.48xlarge"
     _, out, _ = run("check", _elsewhere(tmp_path), "--format", "json")
     document = json.loads(out)
     assert any("is not known to offer g6e.12xlarge" in warning for warning in document["warnings"])

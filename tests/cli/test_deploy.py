@@ -299,7 +299,7 @@ def test_a_preview_names_the_sandbox_that_it_started_and_what_deletes_it(
     given(plan, None)
     name = plan.cluster.name
     deploy.preview_stack("test", "auto", to_json=False)
-    assert "was started for this preview" not in capsys.readouterr().err, "it ran before"
+    assert "was started for this preview" not in capsys.readouterr().err, "the sandbox was already running"
     monkeypatch.setattr(deploy.control_plane, "status", lambda _name: SimpleNamespace(state="absent"))
     deploy.preview_stack("test", "auto", to_json=False)
     assert f"sandbox {name} was started for this preview and is still running" in capsys.readouterr().err

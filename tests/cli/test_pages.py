@@ -62,7 +62,7 @@ class Page(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         if tag in VOID:
             return
-        assert self.open, f"</{tag}> opens nowhere"
+        assert self.open, f"</{tag}> closes no open element"
         while self.open[-1] in ("p", "li", "td", "th", "tr", "tbody") and self.open[-1] != tag:
             self.open.pop()
         assert self.open.pop() == tag

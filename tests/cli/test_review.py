@@ -81,7 +81,7 @@ def test_a_comment_leaves_out_an_edit_of_desired_that_changes_no_nodes(tmp_path:
     code, out, _ = run("review", str(after), "--base", str(before))
     assert code == 0
     assert "| develop | g2-standard-12 | 0 | 0 | 0 |" in out
-    assert not re.search(r"^\| .*→", out, re.MULTILINE), "no size and no cost differ"
+    assert not re.search(r"^\| .*→", out, re.MULTILINE), "no size or cost differs"
     assert "`pools[2].count.desired 0 → 4`: the edit changes no nodes" in out
 
 

@@ -133,7 +133,7 @@ def test_the_parts_together_register_the_resources_of_the_whole() -> None:
     assert custom(parts) == custom(Recorded(record_shipped("local")))
     [quota] = [one for one in parts.of("Namespace") if one.name == "vision"]
     gates = {one.urn for one in parts.of("DaemonSet")}
-    assert gates <= set(quota.dependencies), "a team comes after the validation"
+    assert gates <= set(quota.dependencies), "a team is created after the validation"
 
 
 def test_an_output_may_be_the_kubeconfig_the_subnet_and_the_image_of_a_platform() -> None:

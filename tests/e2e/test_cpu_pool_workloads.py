@@ -1,4 +1,4 @@
-"""The nodes of a CPU pool in the sandbox pass without an agent, and pods without GPUs run only there.
+"""The nodes of a CPU pool in the sandbox pass validation without an agent, and pods without GPUs run only there.
 
 A test that compares the output of commands with a transcript deploys the stack.
 """

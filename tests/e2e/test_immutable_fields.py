@@ -42,7 +42,7 @@ BUCKET = {
 }
 ONCE = {**POD, "spec": {**POD["spec"], "restartPolicy": "Never"}}
 
-# The API version and kind, the other fields of the object, and the changed field: its path and its new value.
+# The API version, the kind, the other fields of the object, and the changed field (its path and its new value).
 Case = tuple[str, str, Mapping[str, Any], Mapping[str, Any]]
 REFUSED: list[Case] = [
     ("apps/v1", "DaemonSet", {"spec": {"selector": {"matchLabels": {"app": "one"}}, "template": POD}},

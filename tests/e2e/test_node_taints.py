@@ -70,7 +70,7 @@ def test_a_removed_stack_taint_returns_and_other_taints_stay(cordoned: Platform,
     seen = preview(cordoned, base, "--objects")
     shown = " ".join(seen.out.split())
     assert "spec.taints[nvidia.com/gpu:NoSchedule]: (not set)" in shown
-    assert "{'" not in seen.out, "no Python dict"
+    assert "{'" not in seen.out, "the taint is printed as JSON, not as a Python dict"
     assert "ToBeDeleted" not in seen.out
     ran = cordoned.up(base)
     assert ran.code == 0, ran.err

@@ -202,7 +202,7 @@ def test_each_step_of_a_clusters_life_matches_its_preview(
     stack["pools"][0]["labels"] = {"example.com/tier": "a"}
     stack["pools"][1]["labels"] = {"example.com/tier": "b"}
     off = deploy(platform, cloud, stack, preview=False)
-    assert off.happened.created == {}, "`up` keeps a stopped pool off, whatever else it changes"
+    assert off.happened.created == {}, "a stopped pool stays stopped if `up` changes other fields"
     assert running_on(client) == [0]
     mark = len(cloud.account.events)
     cloud.run_scheduled("start")

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-base")]
 Object = dict[str, Any]
 MIG = "nvidia.com/mig-1g.10gb"
 # CPU that pods can use on a p4de.24xlarge: 95,690m minus 50m for the node agent.
-# Memory in MiB: a GPU gets 1/8 of 9/10 of the node's memory, and a MIG instance gets 1/7 of this.
+# Memory in MiB: a GPU gets 1/8 of 9/10 of the node's memory, and a MIG instance gets 1/7 of that.
 MILLICORES, MIB_OF_GPU, MIB_OF_INSTANCE = 95640, 131758, 18822
 
 
@@ -182,7 +182,7 @@ def test_containers_of_a_pod_divide_its_part_of_the_node_by_their_gpus(vision: K
     ]
     live = tried(vision, wanted)
     # The container without GPUs and the sidecar each get 500m CPU and 1 GiB.
-    # The pod's share is reduced by these amounts.
+    # The containers with GPUs divide the rest of the pod's half of the node.
     free = {"cpu": MILLICORES // 8 * 4 - 1000, "memory": MIB_OF_GPU * 4 - 2048}
     assert amounts(live)["requests"] == {name: amount * 3 // 4 for name, amount in free.items()}
     assert amounts(live, 1)["requests"] == {name: amount // 4 for name, amount in free.items()}

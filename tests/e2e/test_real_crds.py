@@ -1,6 +1,6 @@
 """An optional check that an API server with the real CustomResourceDefinitions accepts all rendered objects.
 
-Run by hand or in CI with a folder of CRDs:  GPU_PLATFORM_CRDS=DIR pytest tests/e2e/test_real_crds.py
+Run it manually or in CI with a folder of CRDs:  GPU_PLATFORM_CRDS=DIR pytest tests/e2e/test_real_crds.py
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NAME = "e2e-crds"
 pytestmark = [
     pytest.mark.sandbox,
     pytest.mark.xdist_group("e2e-crds"),
-    pytest.mark.skipif(not CRDS, reason="GPU_PLATFORM_CRDS names no folder of CRDs"),
+    pytest.mark.skipif(not CRDS, reason="GPU_PLATFORM_CRDS is not set to a folder with CRDs"),
 ]
 
 

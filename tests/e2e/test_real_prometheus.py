@@ -1,7 +1,7 @@
 """A real Prometheus scrapes a simulated node and loads the planned rules, and alerts fire and clear.
 
-The waiting times of the rules (`for`) are one second here. The rule tests in tests/planning/monitoring show that
-the rules wait.
+The waiting times of the rules (`for`) are one second here. The rule tests in tests/planning/monitoring cover the
+real waiting times.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def requesting(wanted: Object) -> Object:
         ([{"key": "nvidia.com/gpu", "operator": "Equal", "value": "present"}], False),
         ([{"operator": "Exists"}], False),
     ],
-    ids=["none", "another", "another-effect", "as-told", "equal", "everything"],
+    ids=["none", "another", "another-effect", "as-in-the-fix", "equal", "everything"],
 )
 def test_pack_and_api_server_refuse_the_same_and_the_server_says_what_to_add(
     place: Place, kind: str, tolerations: list[Object], refused: bool

@@ -338,7 +338,7 @@ def test_a_sandbox_does_not_start_on_a_full_disk(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setenv("GPU_PLATFORM_SANDBOX_DIR", str(tmp_path))
     monkeypatch.setattr(diagnosis, "free_mib", lambda _folder: 3)
-    monkeypatch.setattr(control_plane.build, "binaries", lambda _progress: pytest.fail("it goes on"))
+    monkeypatch.setattr(control_plane.build, "binaries", lambda _progress: pytest.fail("the command continued"))
 
     with pytest.raises(UnknownOutcome, match=r"has 3 MiB left; .*nothing was started"):
         control_plane.up("full")

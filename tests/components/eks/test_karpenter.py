@@ -438,7 +438,7 @@ def test_an_existing_karpenter_gets_only_pool_objects() -> None:
     recorded = record_eks(DEVELOP, {"zones": ["us-east-2a"]}, cluster=present)
     assert recorded.has("NodePool")
     assert recorded.has("EC2NodeClass")
-    assert recorded.has("AccessEntry"), "of the nodes' role, which the program creates"
+    assert recorded.has("AccessEntry"), "the access entry of the nodes' role, which the program creates"
     releases = {release.name for release in recorded.of("Release")}
     assert not releases & {"karpenter", "karpenter-crd", "aws-efa-k8s-device-plugin"}
     for kind in ("Queue", "EventRule", "PodIdentityAssociation", "KarpenterController", "EfaDevicePlugin"):

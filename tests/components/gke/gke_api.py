@@ -84,8 +84,9 @@ def node_pool(inputs: Mapping[str, Any]) -> container_v1.NodePool:
 def as_message(message: Any, inputs: Mapping[str, Any], table: Table) -> Any:
     """Return `message`, a class of google.cloud.container_v1, filled with `inputs` in the provider's spelling.
 
-    If a value is unknown before the deployment, only its name is checked: strings are kept, other values are left
-    out. Raises NotInTheApi if the API has no such field or enum value, or expects another type.
+    If a value is unknown before the deployment, only its name is checked. Unknown strings are kept, and other
+    unknown values are omitted. Raises NotInTheApi if the API has no such field or enum value, or expects another
+    type.
     """
     descriptor = message.pb(message()).DESCRIPTOR
     fields = _spell(descriptor, inputs, table, descriptor.name)

@@ -78,7 +78,7 @@ def rehearsed(on: RehearsalStack, *entries: TraceEntry, checkpoint: float | None
 
 
 def test_a_gpu_fraction_becomes_the_smallest_sufficient_share() -> None:
-    """In the stack `local`, one pool offers quarters of GPUs and another pool offers sevenths."""
+    """In the stack `local`, one pool offers quarters of GPUs and another pool offers sevenths of GPUs."""
     assert shape_of(entry(gpus=0.1, team="search"), local()) == (SLICE, 1, 1)
     assert shape_of(entry(gpus=0.2, team="search"), local()) == (SHARE, 1, 1)
     assert shape_of(entry(gpus=0.5, team="search"), local()) == (GPU, 1, 1)

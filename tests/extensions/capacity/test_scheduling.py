@@ -165,8 +165,8 @@ def test_the_number_of_pods_on_a_node_is_limited() -> None:
 def test_scores_equal_the_scores_of_kube_scheduler() -> None:
     """The expected scores are computed by hand, for a pod that uses 1 of 4 cores and 2 of 16 GiB.
 
-    LeastAllocated is (75 + 87) // 2 = 81. The balance is 100 before the pod and int((1 - |0.25 - 0.125| / 2) x
-    100) = 93 after it, so its score is 50 + (50 + 93 - 100) // 2 = 71.
+    LeastAllocated is (75 + 87) // 2 = 81. The balance of the node is 100 without the pod, and int((1 - |0.25 -
+    0.125| / 2) x 100) = 93 with it. The score of BalancedAllocation is 50 + (50 + 93 - 100) // 2 = 71.
     """
     state = NodeState(0, node(cpu=4, memory=16, gpus=1))
     assert state.score(pods("a", cpu=1, memory=2, gpus=1), 0, 0) == 81 + 71
@@ -176,9 +176,9 @@ def test_scores_of_the_profile_packed_equal_the_scores_of_kube_scheduler() -> No
     """The expected scores are computed by hand. The pod requests 2 of 8 cores, 4 of 16 GiB and 2 of 4 GPUs. One
     GPU and one core are already in use.
 
-    MostAllocated is 75, because 3 of 4 GPUs are used. The balance before the pod is 89, from (1/8, 0, 1/4) with a
-    deviation of 0.10206. The balance after it is 78, from (3/8, 1/4, 3/4) with a deviation of 0.21246. The score
-    is 50 + (50 + 78 - 89) // 2 = 69.
+    MostAllocated is 75, because 3 of 4 GPUs are used. The balance without the pod is 89, from (1/8, 0, 1/4) with
+    a deviation of 0.10206. The balance with it is 78, from (3/8, 1/4, 3/4) with a deviation of 0.21246. The score
+    of BalancedAllocation is 50 + (50 + 78 - 89) // 2 = 69.
     """
     state = NodeState(0, node(cpu=8, memory=16, gpus=4))
     state.take(pods("there", cpu=1, memory=0, gpus=1))

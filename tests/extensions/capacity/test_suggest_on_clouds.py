@@ -79,7 +79,9 @@ def test_inference_that_asks_for_rdma_gets_whole_machines_with_efa_and_the_netwo
     plain = {**_train(), "kind": "inference", "name": "serve", "gpus": 4, "gpu_memory": "20GB", "cpu": "8"}
     want = {**plain, "memory": "64Gi", "rdma": True}
     without = _suggest(plain, provider="gcp")
-    assert without.pools[0].pool["machine_type"].startswith("g2-standard"), "Google Cloud's L4 have no RDMA"
+    assert without.pools[0].pool["machine_type"].startswith("g2-standard"), (
+        "Google Cloud's machines with L4 GPUs have no RDMA"
+    )
     found = _suggest(want, provider="aws")
     (pool,) = found.pools
     # Computed by hand: the cheapest machine type with EFA and four GPUs that have at least 20 GB each.

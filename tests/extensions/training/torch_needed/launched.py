@@ -88,5 +88,5 @@ class Pod:
         until = time.monotonic() + _PATIENCE
         while not file.exists():
             assert self._process.poll() is None, self.end().output
-            assert time.monotonic() < until, f"{file} did not come"
+            assert time.monotonic() < until, f"{file} was not created in time"
             time.sleep(0.05)

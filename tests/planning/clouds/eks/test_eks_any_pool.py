@@ -137,7 +137,7 @@ def check_interfaces(spec: Pool, machine: MachineType, plan: EksPoolPlan) -> Non
     assert ("vpc.amazonaws.com/efa.present" in plan.labels) == plan.efa
     if plan.efa:
         (primary,) = [one for one in plan.interfaces if (one.network_card_index, one.device_index) == (0, 0)]
-        assert primary.interface_type != "efa-only", "the primary interface needs IP"
+        assert primary.interface_type != "efa-only", "the primary interface needs an IP address"
         assert sum(one.interface_type != "efa-only" for one in plan.interfaces) == 1, (
             "other interfaces would take addresses"
         )
