@@ -210,6 +210,43 @@ def test_no_role_changes_or_deletes_what_the_platform_put_into_the_namespace(
         assert platform.client.get(version, kind, metadata["name"], "vision") is not None
 
 
+def test_ekss_network_policy_controller_is_not_judged_as_a_member(vision: KubernetesClient, platform: Platform):
+    """EKS enforces a policy only after this user has added a finalizer. Its name does not begin with system:."""
+    user, rbac = "eks:network-policy-controller", "rbac.authorization.k8s.io"
+    rules = [
+        {"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"], "verbs": ["get", "patch", "update"]},
+        {"apiGroups": ["networking.k8s.aws"], "resources": ["policyendpoints"], "verbs": ["create", "update"]},
+    ]
+    role = {"kind": "ClusterRole", "name": user, "apiGroup": rbac}
+    subjects = [{"kind": "User", "name": user, "apiGroup": rbac}]
+    granted = [
+        platform.client.create({"apiVersion": f"{rbac}/v1", "kind": kind, "metadata": {"name": user}, **fields})
+        for kind, fields in (
+            ("ClusterRole", {"rules": rules}),
+            ("ClusterRoleBinding", {"roleRef": role, "subjects": subjects}),
+        )
+    ]
+    controller = member(platform.kubeconfig, "system:authenticated", user)
+    policy = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy"}
+    metadata = {"name": "default-deny", "namespace": "vision"}
+
+    def refused(finalizers: list[str]) -> str:
+        try:
+            controller.merge({**policy, "metadata": {**metadata, "finalizers": finalizers}})
+        except Refused as refusal:
+            return refusal.message
+        return ""
+
+    try:
+        # The API server reads new rights within a moment.
+        found = eventually(lambda: [one for one in [refused(["networking.k8s.aws/resources"])] if "RBAC" not in one])
+        assert found == [""]
+        assert refused([]) == ""
+    finally:
+        for one in granted:
+            platform.client.delete(one)
+
+
 def test_an_admin_who_deletes_all_config_maps_does_not_delete_the_guide(
     vision: KubernetesClient, platform: Platform
 ):
