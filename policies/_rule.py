@@ -9,7 +9,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Generic, Protocol, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from gpu_platform.stack.patterns import NOT_BLANK
@@ -53,6 +53,13 @@ class RuleModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel)
 
 
+def _day(value: object) -> object:
+    """Return a day as it is in the stack file. The Pulumi CLI reads a day without quotes as a time, and formats it
+    with Go's time.Time.String().
+    """
+    return value.removesuffix(" 00:00:00 +0000 UTC") if isinstance(value, str) else value
+
+
 class Exemption(RuleModel):
     """One exception to a rule, with its reason, its owner and its last day."""
 
@@ -63,7 +70,11 @@ class Exemption(RuleModel):
     reason: Annotated[str, Field(min_length=1, pattern=NOT_BLANK, examples=["replaced in January"])]
     owner: Annotated[str, Field(min_length=1, pattern=NOT_BLANK, examples=["ml-infra"])]
     """Person or team that is responsible for the exemption."""
-    until: Annotated[datetime.date, Field(examples=["2027-01-31"])]
+    until: Annotated[
+        datetime.date,
+        BeforeValidator(_day, json_schema_input_type=datetime.date),
+        Field(examples=["2027-01-31"]),
+    ]
     """Last day on which the exemption applies."""
 
     def covers(self, names: Iterable[str]) -> bool:

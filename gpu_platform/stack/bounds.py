@@ -1,4 +1,4 @@
-"""Limits for YAML files, checked on the parser's events before any value is constructed.
+"""Limits for YAML files and unclear scalars, checked on the parser's events before any value is constructed.
 
 With nested aliases, a few hundred bytes of YAML can expand to gigabytes. About ten thousand levels of nesting
 crash the process. The limits are far above the needs of a platform: a stack file with 200 pools and 1,000 teams
@@ -21,7 +21,14 @@ MAX_DEPTH: Final = 50
 MAX_ALIASES: Final = 1_000
 MAX_VALUES: Final = 100_000
 
-_OCTAL: Final = re.compile(r"[-+]?0[0-7_]+")
+# Scalars without quotes whose value differs from what they look like. gopkg.in/yaml.v3, which the Pulumi CLI uses to
+# read stack files, resolves them as numbers and times (resolve.go, v3.0.1; read 2026-11-30).
+_OCTAL: Final = re.compile(r"[-+]?0o[0-7_]+")
+_LEADING_ZERO: Final = re.compile(r"[-+]?0[0-9_]+")
+_EXPONENT: Final = re.compile(r"[-+]?(\d[\d_]*\.?\d*|\.\d+)[eE][-+]?\d+")
+_DAY: Final = re.compile(r"\d{4}-\d\d?-\d\d?")
+_KEY_OF_DAY: Final = "until"  # the only field with a day instead of a time
+_MOST_DIGITS: Final = 15
 
 
 def read_text(path: Path) -> str | Problem:
@@ -45,9 +52,9 @@ def read_text(path: Path) -> str | Problem:
         return Problem("(the whole file)", str(error), "a readable UTF-8 file", "name another file")
 
 
-def out_of_bounds(text: str, octals: list[Problem]) -> Problem | None:
-    """Return a problem for the first limit that a YAML text exceeds, or None. Add a problem to `octals` for each
-    octal number in YAML 1.1 notation.
+def out_of_bounds(text: str, unclear: list[Problem] | None = None) -> Problem | None:
+    """Return a problem for the first limit that a YAML text exceeds, or None. Add a problem to `unclear` for each
+    octal number, number in scientific notation, and day without quotes.
 
     Raises yaml.YAMLError if the text is not YAML.
     """
@@ -56,6 +63,7 @@ def out_of_bounds(text: str, octals: list[Problem]) -> Problem | None:
         tuple[str | None, int]
     ] = []  # anchor of each collection, and number of values before it
     values = aliases = 0
+    before = ""  # the previous scalar, which is the key of a scalar in a mapping
     for event in _events(text):
         if isinstance(event, yaml.AliasEvent):
             aliases += 1
@@ -75,8 +83,9 @@ def out_of_bounds(text: str, octals: list[Problem]) -> Problem | None:
             values += 1
             if event.anchor:
                 sizes[event.anchor] = 1
-            if event.implicit[0] and (problem := _octal(event)):
-                octals.append(problem)
+            if unclear is not None and event.implicit[0] and (problem := _unclear(event, before)):
+                unclear.append(problem)
+            before = str(event.value)
         if len(open_collections) > MAX_DEPTH:
             return _at(event, f"nesting deeper than {MAX_DEPTH} levels", f"at most {MAX_DEPTH} levels", "")
         if aliases > MAX_ALIASES:
@@ -95,15 +104,30 @@ def _events(text: str) -> Iterator[yaml.Event]:
     yield from parse(text, Loader=yaml.CSafeLoader)
 
 
-def _octal(event: yaml.ScalarEvent) -> Problem | None:
-    """Return a problem for a number such as `010`, which is 8 in YAML 1.1 but looks like 10 to most readers."""
+def _unclear(event: yaml.ScalarEvent, key: str) -> Problem | None:
+    """Return a problem for a scalar such as `010`, which is 8 in YAML 1.1, `1e5` or `2026-11-30`.
+
+    `key` is the key of the scalar if it is in a mapping.
+    """
     text = str(event.value)
-    if not _OCTAL.fullmatch(text):
+    if _DAY.fullmatch(text) and key != _KEY_OF_DAY:
+        fix = f'write "{text}" for the text, or a time such as {text}T00:00:00Z'
+        return _at(event, f"{text}, which YAML reads as a time", "a time with a time zone, or quotes", fix)
+    digits = text.replace("_", "").lstrip("+")
+    if _OCTAL.fullmatch(text):
+        what, number = "an octal number", str(int(digits, 8))
+    elif _LEADING_ZERO.fullmatch(text):
+        octal = re.fullmatch("-?[0-7]+", digits)
+        what = f"an octal number in YAML 1.1 ({int(digits, 8)})" if octal else "a number that begins with 0"
+        number = str(int(digits))
+    elif _EXPONENT.fullmatch(text):
+        what, number = "a number in scientific notation", f"{float(digits):.{_MOST_DIGITS}g}"
+    else:
         return None
-    digits = text.replace("_", "")
-    found = f"{text}, an octal number in YAML 1.1 ({int(digits, 8)})"
-    fix = f'write {digits.lstrip("+-0") or "0"} for the number, or "{text}" for the text'
-    return _at(event, found, "decimal numbers", fix)
+    fix = f'write {number} for the number, or "{text}" for the text'
+    if "e" in number:  # too large or too small for a number of a stack file
+        fix = f'write "{text}" in quotes'
+    return _at(event, f"{text}, {what}", "decimal numbers", fix)
 
 
 def _at(event: yaml.Event, found: str, allowed: str, fix: str) -> Problem:

@@ -26,6 +26,8 @@ CONFIG_KEY = "gpu-platform:platform"
 # Unicode categories of invisible characters and line separators, such as U+0000, U+202E, U+2028.
 _INVISIBLE: Final = ("Cc", "Cf", "Zl", "Zp")
 _MERGE_TAG: Final = "tag:yaml.org,2002:merge"
+_BOOL_TAG: Final = "tag:yaml.org,2002:bool"
+_OF_YAML_1_1: Final = (_BOOL_TAG, "tag:yaml.org,2002:value")
 _Model = TypeVar("_Model")
 _Read = TypeVar("_Read")
 
@@ -34,8 +36,8 @@ _Read = TypeVar("_Read")
 class StackFile:
     """A stack file that was read: the name of the stack, the path, and the platform object before validation.
 
-    `problems` are mistakes in the YAML that do not prevent validation, such as duplicate keys, or octal numbers
-    like 010.
+    `problems` are mistakes in the YAML that do not prevent validation, such as duplicate keys, or unclear numbers
+    such as 010 and 1e5.
     """
 
     stack: str
@@ -47,13 +49,23 @@ class StackFile:
 class _StrictLoader(yaml.CSafeLoader):
     """Safe YAML loader that records duplicate keys and uses the first value of each. PyYAML would silently use the
     last value.
+
+    Without quotes, only forms of `true` and `false` are booleans, as for the Pulumi CLI. PyYAML follows YAML 1.1,
+    in which `no` and `on` are booleans, too.
     """
 
     twice: list[Problem]
+    yaml_implicit_resolvers: Final = {
+        first: [(tag, pattern) for tag, pattern in resolvers if tag not in _OF_YAML_1_1]
+        for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+    }
 
 
 def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, Any]:
     own = [pair for pair in node.value if pair[0].tag != _MERGE_TAG]
+    for again, _ in [pair for pair in node.value if pair[0].tag == _MERGE_TAG][1:]:
+        fix = "merge several mappings with one key: <<: [*a, *b]"
+        loader.twice.append(Problem(_place(again.start_mark), "the key '<<' twice", "each key once", fix))
     loader.flatten_mapping(node)  # inserts merged entries before the mapping's own entries
     # pyrefly: ignore[partially-unknown-type] - incomplete in PyYAML's stubs
     construct: Callable[..., object] = loader.construct_object
@@ -63,18 +75,20 @@ def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, An
     }
     for key_node, value_node in own:
         key = construct(key_node, deep=True)
-        if not isinstance(key, Hashable):
-            problem = "a list or a mapping is used as a key; quote it if it is meant as a string"
+        if not isinstance(key, str | int | float):
+            kind = "null or a date" if isinstance(key, Hashable) else "a list or a mapping"
+            problem = f"{kind} is used as a key; quote it if it is meant as a string"
             raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
         if key in seen:
-            mark = key_node.start_mark
-            place = f"line {mark.line + 1}, column {mark.column + 1}"
-            loader.twice.append(
-                Problem(place, f"the key {key!r} twice", "each key once", "remove it here, or above")
-            )
+            found, fix = f"the key {key!r} twice", "remove it here, or above"
+            loader.twice.append(Problem(_place(key_node.start_mark), found, "each key once", fix))
         else:
             seen[key] = construct(value_node, deep=True)
     return {**merged, **seen}
+
+
+def _place(mark: yaml.Mark) -> str:
+    return f"line {mark.line + 1}, column {mark.column + 1}"
 
 
 def _number(loader: _StrictLoader, node: yaml.ScalarNode) -> object:
@@ -85,6 +99,7 @@ def _number(loader: _StrictLoader, node: yaml.ScalarNode) -> object:
     return node.value if ":" in node.value else read(node)
 
 
+_StrictLoader.add_implicit_resolver(_BOOL_TAG, re.compile(r"(true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
 _StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
 _StrictLoader.add_constructor("tag:yaml.org,2002:int", _number)
 _StrictLoader.add_constructor("tag:yaml.org,2002:float", _number)
@@ -152,8 +167,10 @@ def read_yaml_file(path: Path) -> object:
 
 
 def read_yaml_documents(path: Path) -> list[object]:
-    """Read a YAML file with any number of documents. Raises BadInput like `read_yaml_file`."""
-    values, problems = _read(path, _construct_all)
+    """Read a YAML file with any number of documents, such as Kubernetes manifests, in which a file mode may be an
+    octal number. Raises BadInput like `read_yaml_file`.
+    """
+    values, problems = _read(path, _construct_all, are_manifests=True)
     if problems:
         raise BadInput(str(path), problems)
     return values
@@ -180,14 +197,16 @@ def _construct_all(text: str, twice: list[Problem]) -> list[object]:
     return values
 
 
-def _read(path: Path, construct: Callable[[str, list[Problem]], _Read]) -> tuple[_Read, list[Problem]]:
+def _read(
+    path: Path, construct: Callable[[str, list[Problem]], _Read], *, are_manifests: bool = False
+) -> tuple[_Read, list[Problem]]:
     """Return the parsed content of a file, and the mistakes in it that parsing can tolerate."""
     text = read_text(path)
     if isinstance(text, Problem):
         raise BadInput(str(path), [text])
     problems: list[Problem] = []
     try:
-        if problem := out_of_bounds(text, problems):
+        if problem := out_of_bounds(text, None if are_manifests else problems):
             raise BadInput(str(path), [problem])
         return construct(text, problems), problems
     except yaml.MarkedYAMLError as error:
@@ -238,7 +257,7 @@ def _invalid_yaml(error: yaml.MarkedYAMLError, text: str) -> Problem:
     mark = error.problem_mark or error.context_mark
     if mark is None:
         return Problem("(the whole file)", "something that is not YAML", "valid YAML")
-    place = f"line {mark.line + 1}, column {mark.column + 1}"
+    place = _place(mark)
     line = (text.split("\n")[mark.line : mark.line + 1] or [""])[0]
     if error.problem == "found character that cannot start any token":
         sign = line[mark.column : mark.column + 1]

@@ -134,3 +134,9 @@ def test_a_pool_can_be_exempted_with_a_reason_until_a_date():
     assert violations(RULE, bottlerocket(), OPERATOR, exempt=exempt) == []
     over = [{**exempt[0], "until": "2026-11-20"}]
     assert only(violations(RULE, bottlerocket(), OPERATOR, exempt=over))
+
+
+def test_the_pulumi_clis_form_of_a_day_without_quotes_is_read():
+    day = "2026-12-31 00:00:00 +0000 UTC"
+    exempt = [{"resource": "train", "reason": "moves to AL2023", "owner": "vision", "until": day}]
+    assert violations(RULE, bottlerocket(), OPERATOR, exempt=exempt) == []

@@ -82,8 +82,8 @@ def _problems(tmp_path: Path, *changes: tuple[str, str]) -> list[Problem]:
         (("memory: 2Ti", "memory: 3TB"), "teams[0].quota.memory", "write 3T"),
         (("memory: 2Ti", "memory: 64 GiB"), "teams[0].quota.memory", "write 64Gi"),
         (("memory: 2Ti", "memory: 64"), "teams[0].quota.memory", "write 64Gi"),
-        (("memory: 2Ti", "memory: 1e308"), "teams[0].quota.memory", "for example, write 2Ti"),
-        (("cpu: 200", "cpu: 1e308"), "teams[0].quota.cpu", "for example, write 200, or 500m for half a CPU"),
+        (("memory: 2Ti", 'memory: "1e308"'), "teams[0].quota.memory", "for example, write 2Ti"),
+        (("cpu: 200", 'cpu: "1e308"'), "teams[0].quota.cpu", "for example, write 200, or 500m for half a CPU"),
         (
             (
                 "level: mandatory",

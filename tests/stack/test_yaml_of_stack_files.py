@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.base.errors import BadInput, Problem
-from gpu_platform.stack.load import read_stack_file, read_yaml_file
+from gpu_platform.stack.load import read_stack_file, read_yaml_documents, read_yaml_file
 from gpu_platform.stack.loaded import load_stack
 
 POOL = "{machine_type: p4de.24xlarge, count: {desired: 1}, workload: training}"
@@ -48,10 +48,60 @@ def test_a_key_of_the_mapping_itself_overrides_what_is_merged(tmp_path: Path, te
     assert read(tmp_path, text)["b"] == expected
 
 
-@pytest.mark.parametrize("text", ["b: {x: 1, x: 2}", "a: &a {x: 1}\nb: {<<: *a, y: 1, y: 2}"])
+@pytest.mark.parametrize(
+    "text",
+    ["b: {x: 1, x: 2}", "a: &a {x: 1}\nb: {<<: *a, y: 1, y: 2}", "a: &a {x: 1}\nc: &c {y: 1}\nb: {<<: *a, <<: *c}"],
+)
 def test_a_key_twice_in_one_mapping_is_still_a_mistake(tmp_path: Path, text: str) -> None:
     with pytest.raises(BadInput, match="twice"):
         read(tmp_path, text)
+
+
+# The Pulumi CLI 3.260 gives these values to the program; YAML 1.1 has booleans for most of them.
+@pytest.mark.parametrize("text", ["no", "No", "NO", "yes", "on", "off", "y", "n", "tRUE", "="])
+def test_only_true_and_false_are_booleans(tmp_path: Path, text: str) -> None:
+    assert read(tmp_path, f"a: {text}\n{text}: 1\nb: [true, False, TRUE]\n") == {
+        "a": text,
+        text: 1,
+        "b": [True, False, True],
+    }
+
+
+def test_a_switch_with_another_word_is_refused_as_by_the_program(tmp_path: Path) -> None:
+    (found,) = problems(tmp_path, f"{HEAD}    pools: [{{name: a, {POOL[1:]}]\n    validation: {{gate: yes}}\n")
+    assert (found.path, found.found, found.fix) == ("validation.gate", '"yes"', "write true")
+
+
+@pytest.mark.parametrize(
+    ("text", "fix"),
+    [
+        ("0o14", 'write 12 for the number, or "0o14" for the text'),
+        ("012345678901", 'write 12345678901 for the number, or "012345678901" for the text'),
+        ("12e0", 'write 12 for the number, or "12e0" for the text'),
+        ("1234e56", 'write "1234e56" in quotes'),
+        ("2026-11-30", 'write "2026-11-30" for the text, or a time such as 2026-11-30T00:00:00Z'),
+    ],
+)
+def test_a_text_that_the_pulumi_cli_does_not_read_as_text_needs_quotes(
+    tmp_path: Path, text: str, fix: str
+) -> None:
+    with pytest.raises(BadInput) as caught:
+        read(tmp_path, f"a: 1\nb: {{c: {text}}}\n")
+    (found,) = caught.value.problems
+    assert (found.path, found.fix) == ("line 2, column 8", fix)
+    assert read(tmp_path, f'b: {{c: "{text}", until: 2026-12-31}}\n')["b"]["c"] == text
+
+
+@pytest.mark.parametrize("key", ["~", "2026-11-30", "!!binary aGk=", "[a]", "{a: b}"])
+def test_a_key_is_a_text_or_a_number(tmp_path: Path, key: str) -> None:
+    with pytest.raises(BadInput, match="is used as a key"):
+        read(tmp_path, f"? {key}\n: 1\n")
+
+
+def test_manifests_may_have_octal_modes_of_files(tmp_path: Path) -> None:
+    path = tmp_path / "pod.yaml"
+    path.write_text("defaultMode: 0644\n---\ndate: 2026-11-30\n", "utf-8")
+    assert read_yaml_documents(path)[0] == {"defaultMode": 0o644}
 
 
 def test_a_pool_may_override_a_field_of_an_anchor(tmp_path: Path) -> None:
