@@ -1,30 +1,41 @@
-"""Writes Kubernetes objects as readable YAML, with multi-line strings as blocks and without aliases."""
+"""Writes YAML for people, kubectl and the Pulumi CLI, with multi-line strings as blocks and without aliases."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
+# Texts that Go's YAML libraries read as a number or a boolean without quotes, in kubectl (go.yaml.in/yaml v2.4.4,
+# resolve.go) or in the Pulumi CLI (gopkg.in/yaml.v3). PyYAML quotes only those that it would read so itself
+# (yaml/pyyaml#860). Read 2026-11-30.
+_READ_OTHERWISE: Final = re.compile(
+    r"[-+]?(\.[0-9_]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9_]+)?|[-+]?0o[0-7_]+|[yYnN]"
+)
 
-class _Dumper(yaml.CSafeDumper):
+
+class TextDumper(yaml.CSafeDumper):
+    """Dumper whose texts every YAML library reads as texts."""
+
     def ignore_aliases(self, data: object) -> bool:
+        """Return True, so that the values of aliases are written out."""
         return True
 
 
-def _represent_text(_dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in text else None
+def _represent_text(_dumper: TextDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else "'" if _READ_OTHERWISE.fullmatch(text) else None
     return yaml.ScalarNode("tag:yaml.org,2002:str", text, style=style)
 
 
-_Dumper.add_representer(str, _represent_text)
+TextDumper.add_representer(str, _represent_text)
 
 
 def manifest_text(*manifests: Mapping[str, Any]) -> str:
     """Return manifests as a YAML file. Keys keep their order."""
     return yaml.dump_all(  # pyrefly: ignore[partially-unknown-type] - incomplete in PyYAML's stubs
-        [dict(one) for one in manifests], Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1000
+        [dict(one) for one in manifests], Dumper=TextDumper, sort_keys=False, allow_unicode=True, width=1000
     )
 
 

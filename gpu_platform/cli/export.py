@@ -11,6 +11,7 @@ from typing import Any, Final
 import yaml
 
 from gpu_platform.base.errors import BadInput, Problem
+from gpu_platform.base.yaml_text import TextDumper
 from gpu_platform.live.contents import Contents
 from gpu_platform.live.objects import mapping_at, object_key
 
@@ -48,7 +49,7 @@ def write_manifests(contents: Contents, file: Path, *, with_secrets: bool) -> in
     try:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            yaml.safe_dump_all(objects, stream, sort_keys=False, explicit_start=True)
+            yaml.dump_all(objects, stream, Dumper=TextDumper, sort_keys=False, explicit_start=True)
     except OSError as error:
         allowed = "a file that does not exist yet, in a folder that can be written to"
         raise BadInput("--export", [Problem(str(file), error.strerror or str(error), allowed)]) from error

@@ -16,6 +16,7 @@ import yaml
 
 from gpu_platform.base.errors import BadInput, ExitCode, Problem, did_you_mean
 from gpu_platform.base.paths import PROJECT_ROOT, STACKS_DIR, stacks_dir
+from gpu_platform.base.yaml_text import TextDumper
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.new_project import project_files
 from gpu_platform.cli.options import not_with
@@ -77,8 +78,9 @@ def write_stack(name: str, given: Answers, *, out: Path | None, to_json: bool) -
     answers = _complete(name, given)
     platform = _platform(name, answers)
     schema = "" if is_new_project else _SCHEMA  # `gpu-platform schema` writes the schema file
-    files[path] = schema + yaml.safe_dump(
-        {"config": {CONFIG_KEY: platform}}, sort_keys=False, default_flow_style=None, width=110
+    stack_file = {"config": {CONFIG_KEY: platform}}
+    files[path] = schema + yaml.dump(
+        stack_file, Dumper=TextDumper, sort_keys=False, default_flow_style=None, width=110
     )
     try:
         if is_new_project:

@@ -14,6 +14,8 @@ from typing import Any
 
 import yaml
 
+from gpu_platform.base.yaml_text import TextDumper
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigMapPlan:
@@ -41,7 +43,7 @@ def pinned_name(name: str, content: object) -> str:
 def as_yaml(document: Mapping[str, Any]) -> str:
     """Return a document as YAML, with its keys in their given order."""
     # pyrefly: ignore[partially-unknown-type] - incomplete in PyYAML's stubs
-    return yaml.dump(dict(document), Dumper=yaml.CSafeDumper, sort_keys=False, default_flow_style=False)
+    return yaml.dump(dict(document), Dumper=TextDumper, sort_keys=False, default_flow_style=False)
 
 
 def hashed_config_map(prefix: str, namespace: str, data: Mapping[str, str]) -> ConfigMapPlan:
