@@ -16,8 +16,20 @@ from gpu_platform.stack.team import Team
 
 def hosts_of(team: Team) -> tuple[str, ...]:
     """Return the hosts that a team's routes may name, from the stack file and its inference services."""
-    declared = (one.route.hostname for one in team.inference_services if one.route is not None)
-    return tuple(dict.fromkeys((*team.routes.hosts, *(one for one in declared if one is not None))))
+    return tuple(dict.fromkeys(_places_of_hosts(team).values()))
+
+
+def _places_of_hosts(team: Team) -> dict[str, str]:
+    """Return the hosts of a team by their places in its entry of the stack file."""
+    services = ((f"inference_services[{index}]", one.route) for index, one in enumerate(team.inference_services))
+    return {
+        **{f"routes.hosts[{index}]": host for index, host in enumerate(team.routes.hosts)},
+        **{
+            f"{place}.route.hostname": route.hostname
+            for place, route in services
+            if route is not None and route.hostname is not None
+        },
+    }
 
 
 def _of_all_hosts(team: Team) -> tuple[str, ...]:
@@ -36,19 +48,36 @@ def routes_of(teams: Sequence[Team]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def check_routes(teams: Sequence[tuple[str, Team]], problems: Problems) -> None:
-    """Record a problem for each host that two teams declare. Each entry of `teams` is a pair: the team's path in
-    the stack file, and the team.
+    """Record a problem for each host that two teams declare, and for services with the same gateway and host.
+
+    Each entry of `teams` is a pair: the team's path in the stack file, and the team.
     """
-    for index, (path, team) in enumerate(teams):
-        for number, host in enumerate(team.routes.hosts):
-            for other in (team for _, team in teams[:index]):
-                taken = next((one for one in hosts_of(other) if _overlap(host, one)), None)
+    first: dict[tuple[str, str], str] = {}
+    earlier: list[tuple[str, tuple[str, ...]]] = []
+    for path, team in teams:
+        for place, host in _places_of_hosts(team).items():
+            for other, hosts in earlier:
+                taken = next((one for one in hosts if _overlap(host, one)), None)
                 if taken is not None:
-                    Problems(f"{path}.routes.hosts[{number}]", problems.found).add(
-                        f"{host!r}, which overlaps {taken!r} of team {other.name}",
+                    Problems(f"{path}.{place}", problems.found).add(
+                        f"{host!r}, which overlaps {taken!r} of team {other}",
                         "hosts of only one team, because the team that owns the route gets the requests",
                         "name a host, or a domain, for each team",
                     )
+        earlier.append((team.name, hosts_of(team)))
+        for number, service in enumerate(team.inference_services):
+            if service.route is None:
+                continue
+            # Hosts of other teams are compared above.
+            host = f"{service.route.hostname} of {team.name}" if service.route.hostname else EVERY_HOST
+            name = f"{team.name}/{service.name}"
+            same = first.setdefault((service.route.gateway, host), name)
+            if same != name:
+                Problems(f"{path}.inference_services[{number}].route", problems.found).add(
+                    f"the gateway and host of {same}",
+                    "one service for each gateway and host, because the older route gets all requests",
+                    "write another hostname",
+                )
 
 
 def _overlap(one: str, other: str) -> bool:
