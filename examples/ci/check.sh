@@ -29,8 +29,8 @@ for file in "$@"; do
     worst=2
     continue
   fi
-  # Also match a misspelt key, pools without the key, and configuration from Pulumi ESC.
-  grep -Eqi 'gpu[-_ ]?pl?at|pools *:|^environment *:' "$file" || continue
+  # Also match a misspelt key, pools without the key, and configuration from Pulumi ESC, also in UTF-16.
+  grep -Eqi 'gpu[-_ ]?pl?at|pools *:|^environment *:' <(tr -d '\000' < "$file") || continue
   code=0
   name="${file//%/%25}"
   log="$logs/${name//\//%2F}.sarif"

@@ -257,6 +257,8 @@ def _invalid_yaml(error: yaml.MarkedYAMLError, text: str) -> Problem:
     mark = error.problem_mark or error.context_mark
     if mark is None:
         return Problem("(the whole file)", "something that is not YAML", "valid YAML")
+    if strange := _not_yaml(text, mark.line):
+        return strange
     place = _place(mark)
     line = (text.split("\n")[mark.line : mark.line + 1] or [""])[0]
     if error.problem == "found character that cannot start any token":
@@ -276,6 +278,21 @@ def _invalid_yaml(error: yaml.MarkedYAMLError, text: str) -> Problem:
         return Problem(place, found, allowed, fix)
     found = f"invalid YAML: {error.problem}" if error.problem else "something that is not YAML"
     return Problem(place, found, "valid YAML", "correct that line")
+
+
+def _not_yaml(text: str, line: int) -> Problem | None:
+    """Return the problem with text that git or an editor has inserted, or None. The parser reports the place at
+    which it fails, which may be one of the next lines. `line` is this place, counted from 0.
+    """
+    for number, written in enumerate(text.split("\n")):
+        if re.match("<{7} |={7}\r?$|>{7} ", written):
+            place = f"line {number + 1}, column 1"
+            return Problem(place, "a conflict marker of git", "the text of one side", "resolve the merge conflict")
+        space = re.search("[\u00a0\u2000-\u200a\u202f\u3000]", written.partition("#")[0])
+        if space is not None and line - 1 <= number <= line:
+            place = f"line {number + 1}, column {space.start() + 1}"
+            return Problem(place, f"the space {ascii(space[0])}", "spaces as typed on a keyboard", "type a space")
+    return None
 
 
 def _column_of_keys(text: str, line: int, column: int) -> int:

@@ -98,6 +98,14 @@ def test_a_file_that_looks_like_ours_is_not_left_out(repository: Path, text: str
     assert (done.returncode, said in done.stdout) == (2, True), done.stdout + done.stderr
 
 
+def test_a_file_in_utf_16_is_not_left_out(repository: Path) -> None:
+    """PowerShell writes such files by default."""
+    (repository / "stacks/Pulumi.mine.yaml").write_text("config:\n  gpu-platform:platform: {}\n", "utf-16")
+    ran = checked(repository, "stacks/Pulumi.mine.yaml")
+    assert ran.returncode == 2
+    assert "save it as UTF-8" in ran.stdout
+
+
 def test_stack_files_with_the_same_name_have_separate_log_categories(tmp_path: Path) -> None:
     """GitHub accepts only one log per category (github/codeql-action pull request 2959, read 2026-11-28)."""
     for folder in ("a-b/c", "a/b-c", "a space/d"):

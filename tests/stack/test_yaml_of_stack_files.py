@@ -144,3 +144,18 @@ def test_the_fix_of_a_key_between_dash_and_keys_is_their_column(tmp_path: Path, 
     assert found.fix == f"start the line at column {column}, like the keys of its entry"
     fixed = f"{entry}{' ' * (column - 1)}machine_type: p4de.24xlarge\n"
     assert not [one for one in problems(tmp_path, fixed) if "indented" in one.found]
+
+
+@pytest.mark.parametrize(
+    ("inserted", "place", "found", "fix"),
+    [
+        ("<<<<<<< HEAD\n    pools: []", "line 5, column 1", "a conflict marker of git", "resolve the merge conflict"),
+        ("=======\n    pools: []", "line 5, column 1", "a conflict marker of git", "resolve the merge conflict"),
+        ("    pools:\u00a0[]\n    teams: []", "line 5, column 11", "the space '\\xa0'", "type a space"),
+    ],
+)
+def test_text_of_git_and_of_editors_is_named_at_its_line(
+    tmp_path: Path, inserted: str, place: str, found: str, fix: str
+) -> None:
+    (problem,) = problems(tmp_path, f"{HEAD}{inserted}\n    teams: []\n")
+    assert (problem.path, problem.found, problem.fix) == (place, found, fix)
