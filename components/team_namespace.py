@@ -50,8 +50,9 @@ from gpu_platform.planning.teams.section import (
 from gpu_platform.planning.workloads import TeamWorkloadsPlan
 from gpu_platform.workload_manifests import TeamPods
 
-# NodeLocal DNSCache listens at this address on the host network, outside every namespace.
-_NODE_LOCAL_DNS = "169.254.20.10/32"
+# NodeLocal DNSCache listens on the host network, outside every namespace: at the first address in Kubernetes' manifest
+# and on GKE, at the second on clusters of Kubespray (v2.31.0, roles/kubespray_defaults, nodelocaldns_ip; read 2026-11-30).
+_NODE_LOCAL_DNS = ("169.254.20.10/32", "169.254.25.10/32")
 _DNS_NAMESPACE = "kube-system"
 # DNS uses TCP for responses that are too large for UDP.
 _DNS_PORTS = ((53, "UDP"), (53, "TCP"))
@@ -373,7 +374,7 @@ class TeamNamespace(pulumi.ComponentResource):
                         "to": [
                             # A rule with ports would bypass the rule that makes Cilium read DNS responses.
                             *(() if by_cilium else (dns_pods,)),
-                            {"ipBlock": {"cidr": _NODE_LOCAL_DNS}},
+                            *({"ipBlock": {"cidr": cidr}} for cidr in _NODE_LOCAL_DNS),
                         ],
                         "ports": [{"port": port, "protocol": protocol} for port, protocol in _DNS_PORTS],
                     }

@@ -294,7 +294,8 @@ def test_team_pods_reach_only_the_clouds_identity_and_dns_addresses(
         if "ipBlock" in peer
         for port in rule["ports"]
     }
-    assert found == reached | {("169.254.20.10/32", 53, "UDP"), ("169.254.20.10/32", 53, "TCP")}
+    node_local = ("169.254.20.10/32", "169.254.25.10/32")
+    assert found == reached | {(cidr, 53, protocol) for cidr in node_local for protocol in ("UDP", "TCP")}
 
 
 def test_pulumi_retains_only_a_teams_namespace_policies_and_limits(stack: Stack) -> None:
