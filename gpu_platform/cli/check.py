@@ -17,7 +17,7 @@ from rich.markup import escape
 from gpu_platform.base.console import console
 from gpu_platform.base.errors import BadInput, ExitCode
 from gpu_platform.catalog import load_catalog
-from gpu_platform.cli.check_report import Finding, as_junit, as_sarif, findings, mistakes, placed
+from gpu_platform.cli.check_report import Finding, as_junit, as_sarif, findings, mistakes, placed, warned
 from gpu_platform.cli.tables import Column, show_table
 from gpu_platform.deploy.recorded.policy_check import evaluate_policies
 from gpu_platform.deploy.recorded.record import HELM_RELEASE_TYPE, RecordedProgram
@@ -29,7 +29,7 @@ from gpu_platform.planning.schedules import off_notices
 from gpu_platform.planning.upgrades import kubernetes_warnings
 from gpu_platform.program import record_stack
 from gpu_platform.stack import find_stack_file, parse_platform
-from gpu_platform.stack.loaded import load_stack
+from gpu_platform.stack.loaded import LoadedStack, load_stack
 from gpu_platform.stack.positions import Positions
 from policies import Level, PolicyReport, Severity, configure, rules
 
@@ -53,9 +53,10 @@ def check_stack(stack: str, *, output: Output) -> ExitCode:
         raise
     program = record_stack(loaded)
     report = evaluate_policies(program, loaded.plan)
+    warnings = tuple(_warnings(loaded, program))
     if output in ("sarif", "junit"):
-        spec = parse_platform(loaded.platform, str(loaded.path))
-        found = findings(report, spec, Positions(loaded.path))
+        spec, positions = parse_platform(loaded.platform, str(loaded.path)), Positions(loaded.path)
+        found = (*warned(warnings, positions), *findings(report, spec, positions))
         policy = loaded.plan.policy
         disabled = {
             one.rule.id: "not checked: the stack file disables this rule"
@@ -64,19 +65,6 @@ def check_stack(stack: str, *, output: Output) -> ExitCode:
         }
         _print_findings(found, loaded.path, output, policy.own_rules, disabled)
         return verdict(report)
-    warnings: tuple[str, ...] = ()
-    if loaded.plan.kind == "environment":
-        now = datetime.datetime.now(datetime.UTC)
-        catalog = load_catalog()
-        ended = (str(problem) for problem in ended_capacity(loaded.plan.pools, now))
-        warnings = (
-            *kubernetes_warnings(loaded.plan, loaded.argument, now.date(), catalog),
-            *offering_warnings(loaded.plan, catalog),
-            *ended,
-            *capacity_gaps(loaded.plan.pools),
-            *off_notices(loaded.plan),
-            *chart_warnings(loaded.plan.charts, program),
-        )
     warnings = (*warnings, *(f"{one.path}: {one}" for one in report.idle_exemptions))
     for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
@@ -94,6 +82,20 @@ def check_stack(stack: str, *, output: Output) -> ExitCode:
         show_decisions(out, loaded.plan)
         show_policies(out, placed(report, loaded))
     return verdict(report)
+
+
+def _warnings(loaded: LoadedStack, program: RecordedProgram) -> Iterator[str]:
+    """Yield the warnings about an environment. Each begins with a path in the stack file and a colon."""
+    if loaded.plan.kind != "environment":
+        return
+    now = datetime.datetime.now(datetime.UTC)
+    catalog = load_catalog()
+    yield from kubernetes_warnings(loaded.plan, loaded.argument, now.date(), catalog)
+    yield from offering_warnings(loaded.plan, catalog)
+    yield from (str(problem) for problem in ended_capacity(loaded.plan.pools, now))
+    yield from capacity_gaps(loaded.plan.pools)
+    yield from off_notices(loaded.plan)
+    yield from chart_warnings(loaded.plan.charts, program)
 
 
 def chart_warnings(charts: ChartsPlan, program: RecordedProgram) -> Iterator[str]:

@@ -89,6 +89,13 @@ def mistakes(error: BadInput, positions: Positions) -> tuple[Finding, ...]:
     )
 
 
+def warned(warnings: Iterable[str], positions: Positions) -> tuple[Finding, ...]:
+    """Return warnings about a valid stack file as findings. Each warning begins with a path in the file."""
+    return tuple(
+        Finding(STACK_FILE_RULE, "warning", text, positions.of(text.partition(": ")[0])) for text in warnings
+    )
+
+
 def _origin(violation: Violation, spec: Environment | TeamStack) -> str:
     """Return the stack-file path of the workload, team or pool that causes a violation.
 
@@ -151,7 +158,7 @@ def as_sarif(found: Iterable[Finding], path: Path, own_rules: Sequence[str] = ()
     described.append(
         {
             "id": STACK_FILE_RULE,
-            "shortDescription": {"text": "The stack file is valid."},
+            "shortDescription": {"text": "The stack file is valid, and has no warnings."},
             "defaultConfiguration": {"level": "error"},
             "properties": {"problem.severity": "error"},
         }
