@@ -50,8 +50,8 @@ from gpu_platform.planning.teams.section import (
 from gpu_platform.planning.workloads import TeamWorkloadsPlan
 from gpu_platform.workload_manifests import TeamPods
 
-# NodeLocal DNSCache listens on the host network, outside every namespace: at the first address in Kubernetes' manifest
-# and on GKE, at the second on clusters of Kubespray (v2.31.0, roles/kubespray_defaults, nodelocaldns_ip; read 2026-11-30).
+# NodeLocal DNSCache listens on the host network, outside every namespace. The first address is the default of
+# Kubernetes, the second of Kubespray (v2.31.0, roles/kubespray_defaults, nodelocaldns_ip; read 2026-11-30).
 _NODE_LOCAL_DNS = ("169.254.20.10/32", "169.254.25.10/32")
 _DNS_NAMESPACE = "kube-system"
 # DNS uses TCP for responses that are too large for UDP.

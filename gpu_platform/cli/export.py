@@ -49,6 +49,7 @@ def write_manifests(contents: Contents, file: Path, *, with_secrets: bool) -> in
     try:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            # pyrefly: ignore[partially-unknown-type] - incomplete in PyYAML's stubs
             yaml.dump_all(objects, stream, Dumper=TextDumper, sort_keys=False, explicit_start=True)
     except OSError as error:
         allowed = "a file that does not exist yet, in a folder that can be written to"

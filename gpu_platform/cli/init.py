@@ -79,6 +79,7 @@ def write_stack(name: str, given: Answers, *, out: Path | None, to_json: bool) -
     platform = _platform(name, answers)
     schema = "" if is_new_project else _SCHEMA  # `gpu-platform schema` writes the schema file
     stack_file = {"config": {CONFIG_KEY: platform}}
+    # pyrefly: ignore[partially-unknown-type] - incomplete in PyYAML's stubs
     files[path] = schema + yaml.dump(
         stack_file, Dumper=TextDumper, sort_keys=False, default_flow_style=None, width=110
     )

@@ -21,8 +21,8 @@ MAX_DEPTH: Final = 50
 MAX_ALIASES: Final = 1_000
 MAX_VALUES: Final = 100_000
 
-# Scalars without quotes whose value differs from what they look like. gopkg.in/yaml.v3, which the Pulumi CLI uses to
-# read stack files, resolves them as numbers and times (resolve.go, v3.0.1; read 2026-11-30).
+# Scalars without quotes whose value differs from what they look like. The Pulumi CLI reads stack files with
+# gopkg.in/yaml.v3, which resolves them as numbers and times (resolve.go, v3.0.1; read 2026-11-30).
 _OCTAL: Final = re.compile(r"[-+]?0o[0-7_]+")
 _LEADING_ZERO: Final = re.compile(r"[-+]?0[0-9_]+")
 _EXPONENT: Final = re.compile(r"[-+]?(\d[\d_]*\.?\d*|\.\d+)[eE][-+]?\d+")
@@ -63,7 +63,7 @@ def out_of_bounds(text: str, unclear: list[Problem] | None = None) -> Problem | 
         tuple[str | None, int]
     ] = []  # anchor of each collection, and number of values before it
     values = aliases = 0
-    before = ""  # the previous scalar, which is the key of a scalar in a mapping
+    last = ""  # the previous scalar, which is the key of a scalar in a mapping
     for event in _events(text):
         if isinstance(event, yaml.AliasEvent):
             aliases += 1
@@ -83,9 +83,9 @@ def out_of_bounds(text: str, unclear: list[Problem] | None = None) -> Problem | 
             values += 1
             if event.anchor:
                 sizes[event.anchor] = 1
-            if unclear is not None and event.implicit[0] and (problem := _unclear(event, before)):
+            if unclear is not None and event.implicit[0] and (problem := _unclear(event, last)):
                 unclear.append(problem)
-            before = str(event.value)
+            last = str(event.value)
         if len(open_collections) > MAX_DEPTH:
             return _at(event, f"nesting deeper than {MAX_DEPTH} levels", f"at most {MAX_DEPTH} levels", "")
         if aliases > MAX_ALIASES:

@@ -55,7 +55,7 @@ class _StrictLoader(yaml.CSafeLoader):
     """
 
     twice: list[Problem]
-    yaml_implicit_resolvers: Final = {
+    yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag not in _OF_YAML_1_1]
         for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
     }
@@ -99,6 +99,7 @@ def _number(loader: _StrictLoader, node: yaml.ScalarNode) -> object:
     return node.value if ":" in node.value else read(node)
 
 
+# pyrefly: ignore[partially-unknown-type] - incomplete in PyYAML's stubs
 _StrictLoader.add_implicit_resolver(_BOOL_TAG, re.compile(r"(true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
 _StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
 _StrictLoader.add_constructor("tag:yaml.org,2002:int", _number)
@@ -291,7 +292,7 @@ def _not_yaml(text: str, line: int) -> Problem | None:
         space = re.search("[\u00a0\u2000-\u200a\u202f\u3000]", written.partition("#")[0])
         if space is not None and line - 1 <= number <= line:
             place = f"line {number + 1}, column {space.start() + 1}"
-            return Problem(place, f"the space {ascii(space[0])}", "spaces as typed on a keyboard", "type a space")
+            return Problem(place, f"the space {space[0]!a}", "spaces as typed on a keyboard", "type a space")
     return None
 
 

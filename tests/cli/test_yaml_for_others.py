@@ -30,7 +30,9 @@ def _exported(manifest: dict[str, Any], folder: Path) -> str:
     ids=["rendered", "config-map", "exported"],
 )
 # A commit's hash, numbers, and the booleans of YAML 1.1.
-@pytest.mark.parametrize("text", ["25921e05", "1E6", "12e03", "012345678901", "0o17", "y", "N", "no", "1_000", ".5"])
+@pytest.mark.parametrize(
+    "text", ["25921e05", "1E6", "12e03", "012345678901", "0o17", "y", "N", "no", "1_000", ".5"]
+)
 def test_a_text_that_looks_like_a_number_is_quoted(write: Write, text: str, tmp_path: Path) -> None:
     manifest: dict[str, Any] = {
         "apiVersion": "v1",

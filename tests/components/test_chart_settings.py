@@ -84,7 +84,9 @@ def test_values_of_a_chart_that_the_stack_does_not_install_are_named(tmp_path: P
 def test_sarif_and_junit_have_the_warnings_of_the_text(tmp_path: Path) -> None:
     stack = _stack(tmp_path, charts={"lws": {"values": {"a": 1}}})
     code, out, _ = run("check", str(stack), "--format", "sarif")
-    (found,) = [one for one in json.loads(out)["runs"][0]["results"] if "does not install" in one["message"]["text"]]
+    (found,) = [
+        one for one in json.loads(out)["runs"][0]["results"] if "does not install" in one["message"]["text"]
+    ]
     line = found["locations"][0]["physicalLocation"]["region"]["startLine"]
     assert (code, found["ruleId"], found["level"]) == (0, "stack-file", "warning")
     assert "lws" in stack.read_text("utf-8").splitlines()[line - 1]

@@ -214,7 +214,11 @@ def test_ekss_network_policy_controller_is_not_judged_as_a_member(vision: Kubern
     """EKS enforces a policy only after this user has added a finalizer. Its name does not begin with system:."""
     user, rbac = "eks:network-policy-controller", "rbac.authorization.k8s.io"
     rules = [
-        {"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"], "verbs": ["get", "patch", "update"]},
+        {
+            "apiGroups": ["networking.k8s.io"],
+            "resources": ["networkpolicies"],
+            "verbs": ["get", "patch", "update"],
+        },
         {"apiGroups": ["networking.k8s.aws"], "resources": ["policyendpoints"], "verbs": ["create", "update"]},
     ]
     role = {"kind": "ClusterRole", "name": user, "apiGroup": rbac}
@@ -239,7 +243,9 @@ def test_ekss_network_policy_controller_is_not_judged_as_a_member(vision: Kubern
 
     try:
         # The API server reads new rights within a moment.
-        found = eventually(lambda: [one for one in [refused(["networking.k8s.aws/resources"])] if "RBAC" not in one])
+        found = eventually(
+            lambda: [one for one in [refused(["networking.k8s.aws/resources"])] if "RBAC" not in one]
+        )
         assert found == [""]
         assert refused([]) == ""
     finally:

@@ -50,7 +50,11 @@ def test_a_key_of_the_mapping_itself_overrides_what_is_merged(tmp_path: Path, te
 
 @pytest.mark.parametrize(
     "text",
-    ["b: {x: 1, x: 2}", "a: &a {x: 1}\nb: {<<: *a, y: 1, y: 2}", "a: &a {x: 1}\nc: &c {y: 1}\nb: {<<: *a, <<: *c}"],
+    [
+        "b: {x: 1, x: 2}",
+        "a: &a {x: 1}\nb: {<<: *a, y: 1, y: 2}",
+        "a: &a {x: 1}\nc: &c {y: 1}\nb: {<<: *a, <<: *c}",
+    ],
 )
 def test_a_key_twice_in_one_mapping_is_still_a_mistake(tmp_path: Path, text: str) -> None:
     with pytest.raises(BadInput, match="twice"):
@@ -149,7 +153,12 @@ def test_the_fix_of_a_key_between_dash_and_keys_is_their_column(tmp_path: Path, 
 @pytest.mark.parametrize(
     ("inserted", "place", "found", "fix"),
     [
-        ("<<<<<<< HEAD\n    pools: []", "line 5, column 1", "a conflict marker of git", "resolve the merge conflict"),
+        (
+            "<<<<<<< HEAD\n    pools: []",
+            "line 5, column 1",
+            "a conflict marker of git",
+            "resolve the merge conflict",
+        ),
         ("=======\n    pools: []", "line 5, column 1", "a conflict marker of git", "resolve the merge conflict"),
         ("    pools:\u00a0[]\n    teams: []", "line 5, column 11", "the space '\\xa0'", "type a space"),
     ],
