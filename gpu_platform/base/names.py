@@ -151,6 +151,7 @@ GPU_SHARING_STRATEGY_LABEL: Final = "nvidia.com/gpu.sharing-strategy"
 DEVICE_PLUGIN_CONFIG_LABEL: Final = "nvidia.com/device-plugin.config"
 DEPLOY_DRIVER_LABEL: Final = "nvidia.com/gpu.deploy.driver"  # "pre-installed" if the host has a driver
 DEPLOY_DEVICE_PLUGIN_LABEL: Final = "nvidia.com/gpu.deploy.device-plugin"
+DEPLOY_CLIENT_LABEL: Final = "nvidia.com/gpu.deploy.client"  # "true" on GPU nodes, unless their driver is changing
 DEPLOY_OPERANDS_LABEL: Final = "nvidia.com/gpu.deploy.operands"  # "false" keeps every operand off a node
 MIG_CONFIG_LABEL: Final = "nvidia.com/mig.config"
 MIG_ALL_DISABLED: Final = "all-disabled"  # mig-parted config that disables MIG

@@ -646,6 +646,10 @@ class OperatorRelease(Fact):
         description="whether its toolkit writes the runtime_type of its runtimes even if it reads only "
         "containerd's configuration file",
     )
+    restarts_clients: bool = Field(
+        default=False,
+        description="whether a driver change restarts DaemonSets that select nvidia.com/gpu.deploy.client",
+    )
     source: Source
 
 

@@ -110,12 +110,18 @@ def plan_dra_driver(
         )
         return Decided(None, (Decision(subject="operator", what="ComputeDomains", chosen="off", why=why),))
     chart = context.catalog.charts[names.DRA_DRIVER_CHART]
+    release = context.catalog.operator_releases[context.operator.release]
+    of_operator = any(pool.software.driver == "operator" for pool in racks)
     plan = DraDriverPlan(
         chart=f"{chart.repository}/{chart.name}",
         release=chart.name,
         version=chart.version,
         namespace=chart.namespace,
-        values=_values(settings, racks),
+        values=_values(
+            _OPERATORS_DRIVER if of_operator else settings.driver_root,
+            racks,
+            stops=of_operator and release.restarts_clients,
+        ),
         quota=_quota(racks) if settings.quota_for_system_priorities else None,
     )
     decision = Decision(
@@ -131,16 +137,32 @@ def plan_dra_driver(
         chosen=f"{MINIMUM_PATCH} or newer; verify this yourself",
         why="the DRA driver requires it, but a stack file contains only the minor version",
     )
-    return Decided(plan, (decision, patch) if context.kubernetes == MINIMUM_KUBERNETES else (decision,))
+    decisions = (decision, patch) if context.kubernetes == MINIMUM_KUBERNETES else (decision,)
+    if of_operator and not release.restarts_clients:
+        decisions += (_holds_driver(context, release.version),)
+    return Decided(plan, decisions)
 
 
-def _values(settings: OperatorSettings, racks: Sequence[PoolPlan]) -> Mapping[str, Any]:
-    of_operator = any(pool.software.driver == "operator" for pool in racks)
+def _holds_driver(context: CompleteContext, release: str) -> Decision:
+    better = [one.version for one in context.catalog.operator_releases.values() if one.restarts_clients]
+    return Decision(
+        subject="operator",
+        what="warning: driver upgrade",
+        chosen=f"fails on racks: {release} does not stop the DRA driver's pods, which hold the driver",
+        why=f"write operator.release: {better[0]}, which stops them (NVIDIA/aicr#1704)",
+    )
+
+
+def _values(driver_root: str, racks: Sequence[PoolPlan], *, stops: bool) -> Mapping[str, Any]:
+    """Return the chart's values. With `stops`, the operator stops the driver's pods while it replaces the nodes'
+    NVIDIA driver, which could not be unloaded otherwise.
+    """
     taints = {(taint.key, taint.effect): None for pool in racks for taint in pool.tolerated_by_daemons}
     return {
-        "nvidiaDriverRoot": _OPERATORS_DRIVER if of_operator else settings.driver_root,
+        "nvidiaDriverRoot": driver_root,
         "resources": {"gpus": {"enabled": False}, "computeDomains": {"enabled": True}},
         "kubeletPlugin": {
+            **({"nodeSelector": {names.DEPLOY_CLIENT_LABEL: "true"}} if stops else {}),
             "affinity": {
                 "nodeAffinity": {
                     "requiredDuringSchedulingIgnoredDuringExecution": {
