@@ -24,7 +24,7 @@ LOADS: Mapping[str, tuple[Mapping[str, str], int]] = {
         3,
     ),
     "GPU memory": ({f'gpu:memory_used:ratio{{{_POD.format(n)}, gpu="0"}}': "0.95x20" for n in (0, 1)}, 3),
-    "requests that wait": (
+    "waiting requests": (
         {f"vllm:num_requests_waiting{{{_POD.format(n)}}}": "9x20" for n in (0, 1)},
         4,
     ),
