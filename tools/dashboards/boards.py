@@ -71,7 +71,7 @@ BOARDS: Final = (
             Panel(title="Power by pool", expr=f"pool:power:watts{{{_OF_POOL}}}", unit="watt", legend="{{pool}}"),
             Panel(
                 title="XID errors of the last 5 minutes",
-                expr=f'sum by (node, gpu, xid) (gpu:xid_errors:count5m{{xid!="", {_OF_POOL}}}) > 0',
+                expr=f'max by (node, gpu, xid) (gpu:xid_errors:count5m{{xid!="", {_OF_POOL}}}) > 0',
                 kind="table",
             ),
             Panel(

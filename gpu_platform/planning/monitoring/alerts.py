@@ -21,8 +21,11 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.stack.operations import Monitoring
 
 _WHERE: Final = "GPU {{ $labels.gpu }} of {{ $labels.node }}"
-# Labels that identify a GPU without its user, so that a GPU shared by several pods causes only one alert.
-_GPU: Final = "node, pool, gpu, UUID, GPU_I_ID"
+# Labels that identify a GPU, so that a GPU of several pods or MIG instances causes only one alert.
+# The exporter repeats values and errors of a GPU for each of its MIG instances.
+# Source: dcgm-exporter, internal/pkg/collector/expcollector.go, and issue 317; read 2026-11-30.
+_GPU: Final = "node, pool, gpu, UUID"
+_USED: Final = f"{_GPU}, GPU_I_ID, namespace, pod"
 # Names of GPU resources in the spelling of kube-state-metrics.
 _GPUS: Final = re.sub(r"\[\.]|/|(?<=mig)-", "_", names.GPU_RESOURCES)
 _FALLBACK_CELSIUS: Final = 85
@@ -107,14 +110,14 @@ def gpu_alerts(monitoring: Monitoring, catalog: Catalog) -> Iterator[AlertRule]:
     )
     yield AlertRule(
         alert="GpuMemoryNearlyFull",
-        expr=f"max by ({_GPU}, namespace, pod) (gpu:memory_used:ratio) > 0.95",
+        expr=f"max by ({_USED}) (gpu:memory_used:ratio) > 0.95",
         for_="15m",
         severity="info",
         summary=f"{{{{ $value | humanizePercentage }}}} of the memory of {_WHERE} is used",
     )
     yield AlertRule(
         alert="GpuHeldAndIdle",
-        expr=f"max by ({_GPU}, namespace, pod) (gpu:active:ratio{{{HELD}}}) < 0.05",
+        expr=f"max by ({_USED}) (gpu:active:ratio{{{HELD}}}) < 0.05",
         for_="1h",
         severity="info",
         summary="{{ $labels.namespace }}/{{ $labels.pod }} holds a GPU and has used under 5 % of it for an hour",
@@ -124,19 +127,20 @@ def gpu_alerts(monitoring: Monitoring, catalog: Catalog) -> Iterator[AlertRule]:
 def _xid_alerts(catalog: Catalog) -> Iterator[AlertRule]:
     """Yield an alert for each kind of Xid error, and an alert if many processes on a GPU fail with Xid errors.
 
-    Metrics contain the code of an error but never its text.
+    Metrics contain the code of an error but never its text. An error on a GPU with MIG instances names no pod,
+    because the exporter repeats it for the pods of all instances.
     """
     classes = list(catalog.xid_classes.values())
     codes = {one.name: [str(code) for code in xid_codes(one.codes)] for one in classes}
     known = "|".join(sorted((code for every in codes.values() for code in every), key=int))
-    labels = f"{_GPU}, xid, namespace, pod"
     for alert, words in _XID_ALERTS.items():
         of_alert = [one for one in classes if one.alert == alert]
         matcher = "|".join(sorted((code for one in of_alert for code in codes[one.name]), key=int))
         xid = f'xid=~"{matcher}"' if matcher else f'xid!="", xid!="0", xid!~"{known}"'
         yield AlertRule(
             alert=alert,
-            expr=f"max by ({labels}) (gpu:xid_errors:count5m{{{xid}}}) > 0",
+            expr=f'max by ({_GPU}, xid, namespace, pod) (gpu:xid_errors:count5m{{{xid}, GPU_I_ID=""}}) > 0 or '
+            f'max by ({_GPU}, xid) (gpu:xid_errors:count5m{{{xid}, GPU_I_ID!=""}}) > 0',
             for_="0m",
             severity=of_alert[0].severity,
             summary=f"{_WHERE} reports XID {{{{ $labels.xid }}}}: {words}",

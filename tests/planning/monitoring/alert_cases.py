@@ -108,6 +108,15 @@ def cases() -> Iterator[Case]:
     yield from _fires_and_not(
         "GpuXidRepeated", _xid("43", "0x5 4x45"), _xid("45", "0x5 4x45") | _xid("31", "0x5 4x9 0x40"), 45
     )
+    # The exporter repeats an error of a GPU for each MIG instance, whatever instance or pod had it.
+    cut = {
+        series("DCGM_EXP_XID_ERRORS_COUNT", xid="31", GPU_I_ID=str(place), GPU_I_PROFILE="1g.10gb", **pod): "1x20"
+        for place in range(7, 14)
+        for pod in ({"namespace": "vision", "pod": f"train-{place}", "container": "main"},)
+    }
+    yield Case("an XID of a GPU with MIG instances fires once", "GpuXidApplication", cut, 5, 1)
+    hot = {series("DCGM_FI_DEV_GPU_TEMP", GPU_I_ID=str(place)): "95x40" for place in range(7, 14)}
+    yield Case("a hot GPU with MIG instances fires once", "GpuTemperatureHigh", hot, 20, 1)
     # The gauge shows the code of the last error forever, so no alert uses the gauge.
     sticky = {series("DCGM_FI_DEV_XID_ERRORS"): "79x60"}
     yield Case("an old XID fires no alert", ALL_ALERTS, sticky | _healthy(), 40, 0)
