@@ -24,6 +24,13 @@ _PAUSED: Final = "paused-for-"
 _REQUIRED: Final = "upgrade-required"
 _UPGRADED: Final = "upgrade-done"
 UPGRADE_FAILED: Final = "upgrade-failed"
+# Source: k8s-device-plugin v0.20.0, internal/plugin/server.go ("there is no way to recover from the Unhealthy
+# state"), and its issue 1014; read 2026-11-30.
+_UNHEALTHY: Final = (
+    "the device plugin reports unhealthy GPUs: see its log for Xid errors, and the node agent's checks. It never "
+    "reports them as healthy again: when these checks pass, restart it. For the operator's plugin: kubectl delete "
+    "pod -n gpu-operator -l app=nvidia-device-plugin-daemonset --field-selector spec.nodeName={node}"
+)
 _STUCK_REMEDY: Final = (
     "the MIG manager has stopped without a result: run `up` again, which drains the node, restarts the manager "
     f"and requests the layout again; its log: {_MIG_MANAGER_LOG}"
@@ -243,23 +250,26 @@ def _allocatable_remedy(
             "a label keeps the operator's pods off the node: "
             f"kubectl label node {_name(node)} {names.DEPLOY_OPERANDS_LABEL}-"
         )
-    paused = _labels(node).get(names.DEPLOY_DEVICE_PLUGIN_LABEL) or ""
+    labels = _labels(node)
+    paused = labels.get(names.DEPLOY_DEVICE_PLUGIN_LABEL) or ""
     if paused.startswith(_PAUSED):
-        again = f"kubectl label node {_name(node)} --overwrite {names.DEPLOY_DEVICE_PLUGIN_LABEL}=true"
+        # Both changes pause all operands, such as the exporter, and set their labels back to "true".
+        # Sources: mig-parted v0.15.0, pkg/mig/reconfigure/reconfigure.go; gpu-operator#316; read 2026-11-30.
+        again = " ".join(f"{key}=true" for key, value in sorted(labels.items()) if value.startswith(_PAUSED))
         return (
             f"a change of the MIG layout or the driver keeps the device plugin off the node ({paused}); "
-            f"if no change is in progress: {again}"
+            f"if no change is in progress: kubectl label node {_name(node)} --overwrite {again}"
         )
     wanted = expectation.labels.get(names.DEVICE_PLUGIN_CONFIG_LABEL)
     if wanted is not None and _labels(node).get(names.DEVICE_PLUGIN_CONFIG_LABEL) != wanted:
         return f"the node does not have the label {names.DEVICE_PLUGIN_CONFIG_LABEL}={wanted}; see that check"
+    if expected and int(parse_quantity(capacity.get(resource, 0))) > observed:
+        return _UNHEALTHY.format(node=_name(node))
     is_cut = expectation.labels.get(names.MIG_CONFIG_LABEL, names.MIG_ALL_DISABLED) != names.MIG_ALL_DISABLED
     if is_cut or resource.startswith(names.MIG_RESOURCE_PREFIX):
         return f"the GPUs' MIG instances differ from the layout: {_MIG_MANAGER_LOG}"
     if not expected:
         return "check for a second device plugin on the node, or a config that does not rename shared GPUs"
-    if int(parse_quantity(capacity.get(resource, 0))) > observed:
-        return "the device plugin reports unhealthy GPUs: see its log for Xid errors, and the node agent's checks"
     if not observed:
         return (
             "the device plugin has not registered the resource: kubectl get pods -n gpu-operator -o wide "

@@ -214,12 +214,29 @@ def test_a_driver_upgrade_that_is_not_done_is_a_finding_until_it_is(state, verdi
 
 @pytest.mark.parametrize("why", ["paused-for-mig-change", "paused-for-driver-upgrade"])
 def test_a_device_plugin_that_was_left_paused_is_named_with_its_label(why):
-    labels = {"nvidia.com/gpu.deploy.device-plugin": why}
+    labels = {"nvidia.com/gpu.deploy.device-plugin": why, "nvidia.com/gpu.deploy.dcgm-exporter": why}
+    labels |= {"nvidia.com/gpu.deploy.driver": "true"}
     expectation = NodeExpectation(pool="train", allocatable={"nvidia.com/gpu": 8}, labels={})
     live = {"metadata": {"name": "a", "labels": labels}, "status": {"allocatable": {"nvidia.com/gpu": "0"}}}
     [check] = [each for each in check_node(live, expectation) if each.id == "allocatable"]
     assert why in check.remediation
-    assert check.remediation.endswith("kubectl label node a --overwrite nvidia.com/gpu.deploy.device-plugin=true")
+    assert check.remediation.endswith(
+        "kubectl label node a --overwrite nvidia.com/gpu.deploy.dcgm-exporter=true "
+        "nvidia.com/gpu.deploy.device-plugin=true"
+    )
+
+
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu", "nvidia.com/mig-1g.10gb"])
+def test_an_unhealthy_gpu_leads_to_a_restart_of_the_device_plugin(resource: str) -> None:
+    """Capacity above allocatable means devices that the plugin reports as unhealthy, with and without MIG."""
+    labels = {"nvidia.com/mig.config": "half"} if "mig" in resource else {}
+    expectation = NodeExpectation(pool="train", allocatable={resource: 8}, labels=labels)
+    status = {"capacity": {resource: "8"}, "allocatable": {resource: "7"}}
+    live = {"metadata": {"name": "a", "labels": labels}, "status": status}
+    [check] = [each for each in check_node(live, expectation) if each.id == "allocatable"]
+    assert "unhealthy GPUs" in check.remediation
+    assert "kubectl delete pod -n gpu-operator" in check.remediation
+    assert check.remediation.endswith("spec.nodeName=a")
 
 
 def test_a_node_whose_label_keeps_its_driver_is_not_waited_for():
