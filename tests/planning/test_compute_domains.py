@@ -129,6 +129,15 @@ def test_with_mode_dra_the_gpu_cluster_runs_the_one_driver() -> None:
     assert off.operator.gpu_cluster["draDriver"]["computeDomains"] == {"enabled": False}
 
 
+@pytest.mark.parametrize(
+    ("provider", "devices"),
+    [("gke", "NICs or IMEX channels"), ("eks", "IMEX channels"), ("existing", "IMEX channels")],
+)
+def test_pods_of_a_rack_preempt_no_pods_for_what_they_claim(provider: str, devices: str) -> None:
+    [found] = [one.chosen for one in planned(provider).decisions if one.what == "preemption"]
+    assert found == f"none for pods that claim {devices}"
+
+
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_kubernetes_before_1_34_is_refused_for_a_rack(provider: str) -> None:
     old = {**CLUSTERS[provider], "kubernetes": "1.33"}

@@ -224,6 +224,17 @@ def test_a_gpu_that_is_offered_whole_and_in_instances_is_granted_no_more_than_on
     assert half.cost.pools[0].allocated_share == 0.5
 
 
+@pytest.mark.parametrize("queueing", [None, {}])
+def test_pods_with_claims_preempt_no_pods_without_queues(
+    make_plan: PlanMaker, queueing: dict[str, Any] | None
+) -> None:
+    """kube-scheduler cannot free claimed devices by preemption (kubernetes/enhancements#5690)."""
+    plan = by_claims(make_plan, **({} if queueing is None else {"queueing": queueing}))
+    found = {one.subject: one.chosen for one in plan.decisions if one.what == "preemption"}
+    expected = {f"pool {name}": "none for pods that claim GPUs" for name in ("big", "small")}
+    assert found == ({} if queueing == {} else expected)
+
+
 @pytest.mark.parametrize(
     ("before", "refused"), [({}, False), ({"allocation": "dra"}, False), ({"pools": {}}, True)]
 )

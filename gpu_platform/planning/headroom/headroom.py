@@ -63,7 +63,7 @@ def _check_pool(pool: Pool, plan: PoolPlan, problems: Problems) -> None:
         problems.add(
             f"{found} on a pool whose GPUs are claimed (DRA)",
             "headroom in extended resources, because autoscalers do not add nodes for claims",
-            "remove headroom, or set operator.allocation to device-plugin",
+            "remove headroom",
         )
     elif (limit := plan.gpus_per_node * plan.nodes.max) < (asked := pool.headroom or 0):
         problems.add(found, f"at most {limit}, the GPUs of the pool's {plan.nodes.max} nodes", f"write {limit}")

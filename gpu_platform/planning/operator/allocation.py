@@ -21,7 +21,9 @@ DEVICE_PLUGIN = "device-plugin"
 
 
 def allocation_decisions(context: CompleteContext, pools: Sequence[PoolPlan]) -> Iterator[Decision]:
-    """Yield decisions about DRA that apply to the whole cluster."""
+    """Yield decisions about DRA that apply to the whole cluster, and about pools whose pods claim devices."""
+    if context.environment.queueing is None:
+        yield from _without_preemption(pools, context.operator)
     if not any(pool.devices for pool in pools):
         return
     yield Decision(
@@ -44,6 +46,28 @@ def allocation_decisions(context: CompleteContext, pools: Sequence[PoolPlan]) ->
                 what="partitions",
                 chosen=f"feature gate {FEATURE_GATE}, which is alpha",
                 why="instances are created when a claim requests one; earlier instances are destroyed",
+            )
+
+
+def _without_preemption(pools: Sequence[PoolPlan], operator: Operator) -> Iterator[Decision]:
+    """Yield a decision for each pool whose devices kube-scheduler cannot take from pods of a lower priority.
+
+    Source: kubernetes/enhancements#5690 (DRA preemption, alpha in 1.38), and Kubernetes docs, Dynamic Resource
+    Allocation, "Limitations"; read 2026-11-30.
+    """
+    for pool in pools:
+        claimed = {
+            "GPUs": bool(pool.devices),
+            "NICs": pool.cloud_nodes.nic_devices is not None,
+            "IMEX channels": compute_domains([pool], operator),
+        }
+        if devices := " or ".join(name for name, is_claimed in claimed.items() if is_claimed):
+            yield Decision(
+                subject=f"pool {pool.name}",
+                what="preemption",
+                chosen=f"none for pods that claim {devices}",
+                why="kube-scheduler preempts no pod for claimed devices, so a pod with a higher priority class "
+                "waits until they are free; with `queueing`, Kueue preempts workloads",
             )
 
 
