@@ -7,7 +7,8 @@ in advance, and the list in its Kubernetes provider does not include scheduling.
 Sources, read 2026-11-28: pkg/apis/*/validation of kubernetes/kubernetes v1.36.3. The queue label and the fields
 that affect quota come from pkg/controller/jobframework/validation.go, jobs/leaderworkerset and pkg/util/pod/pod.go
 (SpecShape) of kubernetes-sigs/kueue v0.19.2. Kueue's webhooks reject these changes to workloads that are running
-or have finished.
+or have finished. The fields of a NodeReadinessRule come from the CRD of kubernetes-sigs/node-readiness-controller
+v0.3.0 and newer; read 2026-11-30.
 
 The table omits kinds that must not be deleted before they are recreated. Kueue's ResourceFlavor and Topology and
 Trainer's TrainingRuntime keep a finalizer while other objects refer to them, so their names change with their
@@ -33,6 +34,7 @@ IMMUTABLE_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "ray.io/RayCluster": (_QUEUE,),
     "rbac.authorization.k8s.io/ClusterRoleBinding": ("roleRef",),
     "rbac.authorization.k8s.io/RoleBinding": ("roleRef",),
+    "readiness.node.x-k8s.io/NodeReadinessRule": ("spec",),
     "resource.k8s.io/ResourceClaimTemplate": ("spec",),
     "resource.nvidia.com/ComputeDomain": ("spec",),
     "scheduling.k8s.io/PriorityClass": ("value", "preemptionPolicy"),

@@ -139,6 +139,7 @@ def test_every_built_in_kind_of_the_table_was_tried() -> None:
         "jobset.x-k8s.io",
         "leaderworkerset.x-k8s.io",
         "ray.io",
+        "readiness.node.x-k8s.io",
         "resource.nvidia.com",
         "trainer.kubeflow.org",
     )

@@ -270,6 +270,7 @@ def test_nodes_start_with_the_readiness_taint_and_a_rule_removes_it(tmp_path: Pa
     )
     if isinstance(pool.cloud, EksPoolPlan | GkePoolPlan):
         assert READINESS in {one.key for one in pool.cloud.taints}
+    assert found.one("NodeReadinessRule", "gpu-node-validation-train").replace_on_changes == ("spec",)
     rule = found.one("NodeReadinessRule", "gpu-node-validation-train").inputs
     assert rule["apiVersion"] == "readiness.node.x-k8s.io/v1alpha1"
     assert rule["spec"] == {
@@ -280,6 +281,15 @@ def test_nodes_start_with_the_readiness_taint_and_a_rule_removes_it(tmp_path: Pa
     }
     policy = str(found.one("ValidatingAdmissionPolicy", "pods-of-vision").inputs)
     assert READINESS in policy, "no pod of a team tolerates it"
+
+
+def test_existing_nodes_that_the_controller_taints_are_stated() -> None:
+    """The controller evaluates all nodes of a new rule (node-readiness-controller#382)."""
+    platform = stack("existing", "always")
+    platform["validation"]["node_readiness"] = True
+    [decision] = [one for one in planned(platform).decisions if one.what == "node readiness"]
+    assert "v0.5.0 or newer" in decision.chosen
+    assert "taints each existing node that does not pass" in decision.why
 
 
 def test_without_it_there_is_no_rule_and_without_a_gate_it_is_refused(tmp_path: Path) -> None:

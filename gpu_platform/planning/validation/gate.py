@@ -21,6 +21,10 @@ from gpu_platform.stack.sharing import Mig
 _METRICS_PORT: Final = 9401  # differs from dcgm-exporter's port, 9400
 _WARM_CELSIUS: Final = 85
 _ANY_NUMBER_OF_PODS: Final = 1_000_000  # the quota only admits the pods and does not limit their number
+# Older releases also taint nodes that have been released before, and can leave the taint for good.
+# Source: kubernetes-sigs/node-readiness-controller#382, and node_controller.go of v0.4.1 and v0.5.0.
+# Read 2026-11-30.
+_READINESS_CONTROLLER: Final = "v0.5.0"
 AGENT_IMAGE = "node-agent-python"  # name of an image in the catalogue
 
 
@@ -126,11 +130,13 @@ def readiness_decisions(context: CompleteContext, pools: Sequence[PoolPlan]) -> 
     yield Decision(
         subject="validation",
         what="warning: node readiness" if new else "node readiness",
-        chosen="the Node Readiness Controller and its CRD must be installed before `up`",
+        chosen=f"the Node Readiness Controller {_READINESS_CONTROLLER} or newer and its CRD must be installed "
+        "before `up`",
         why="on a new cluster, `up` fails at its NodeReadinessRules, and nothing releases the nodes; leave "
         "node_readiness out until the controller is installed"
         if new
-        else "it releases new nodes when the agents set their condition",
+        else "it releases new nodes when the agents set their condition; when `up` creates its rules, it also "
+        "taints each existing node that does not pass at that moment, whatever max_held_percent is",
     )
     if (grown := _grown_with_readiness(context, pools)) and context.cloud.autoscaler_flags == "owner":
         pools_that_grow = ", ".join(pool.name for pool in grown)
