@@ -230,7 +230,7 @@ def cluster_alerts(pools: Sequence[PoolPlan], *, queues: bool) -> Iterator[Alert
         expr='max by (namespace, pod) (kube_pod_status_phase{phase="Pending", '
         f'namespace!="{names.HEADROOM_NAMESPACE}"}}) == 1 and on (namespace, pod) '
         f"group by (namespace, pod) ({_requested(pools)})"
-        # A queue keeps these pods pending on purpose.
+        # A queue keeps these pods pending on purpose. The reason is reported since kube-state-metrics 2.19.
         ' unless on (namespace, pod) kube_pod_status_reason{reason="SchedulingGated"} == 1',
         for_="30m",
         severity="warning",
