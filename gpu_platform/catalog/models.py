@@ -686,7 +686,10 @@ class XidClass(Fact):
     """Xid errors of NVIDIA's driver that have the same remedy."""
 
     name: str
-    codes: XidCodes = Field(description="codes of the class; empty for all codes that no other class contains")
+    codes: XidCodes = Field(
+        description="codes of the class; the first class without codes contains all codes that no class has, and "
+        "only texts choose the others"
+    )
     remedy: str
     ends: Literal["", "hour", "reset", "boot"] = Field(
         default="", description="event that ends the node's fault; empty if no action is needed"

@@ -135,7 +135,10 @@ def test_an_error_of_hours_ago_fails_where_only_a_reset_or_a_boot_ends_it(code, 
 @pytest.mark.parametrize("action", RECOVERY_ACTIONS)
 def test_every_recovery_action_in_the_log_fails_as_the_check_of_nvml_does(action, monkeypatch, tmp_path):
     line = f"Xid (PCI:0000:10:00): 154, GPU recovery action changed from 0x0 (None) to 0x{action:x} (Any)"
-    assert logged(monkeypatch, tmp_path, line)["verdict"] == "fail"
+    entry = logged(monkeypatch, tmp_path, line)
+    assert entry["verdict"] == "fail"
+    # Both checks of one report give the same advice.
+    assert ("IMEX" in entry["remediation"]) == ("IMEX" in RECOVERY_ACTIONS[action][1])
 
 
 def logged(monkeypatch, tmp_path, *lines, machine="p5.48xlarge"):
