@@ -94,6 +94,7 @@ def test_one_pass_alone_compares_nothing():
         ({"nvlink_errors": (6000, 0, 0)}, "pass", "6000 NVLink CRC errors in 60 s"),
         ({"nvlink_errors": (6001, 0, 0)}, "fail", "6001 NVLink CRC errors in 60 s"),
         ({"nvlink_errors": (0, 1, 0)}, "fail", "1 NVLink replays in 60 s"),
+        ({"nvlink_errors": (None, 0, 1)}, "fail", "1 NVLink recoveries in 60 s"),
         ({"nvlink_errors": (0, 0, 1)}, "fail", "1 NVLink recoveries in 60 s"),
         ({"ecc_corrected": 11}, "fail", "11 corrected ECC errors in 60 s"),
         ({}, "pass", "none"),

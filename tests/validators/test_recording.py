@@ -61,6 +61,14 @@ def test_a_recording_keeps_mig_instances_faults_and_calls_without_an_answer():
     assert again.gpus[3].ecc.problem == "did-not-return"
 
 
+def test_nvlink_errors_are_read_without_the_ones_that_the_driver_lacks():
+    """HGX machines with H100 report no CRC errors (NVIDIA/DCGM#173)."""
+    recording = json.loads(H100.read_text())
+    answers = json.dumps(recording).replace("null, null, null, null", "null, null, 4, 2", 1)
+    assert replayed(json.loads(answers)).gpus[0].nvlink_errors.value == (None, 4, 2)
+    assert replayed(recording).gpus[0].nvlink_errors.problem == "not-supported"
+
+
 def test_a_recording_has_no_uuids_and_serial_numbers_unless_asked_for():
     snapshot, journal = read("p5.48xlarge", {"kind": "duplicate-uuid", "index": 5})
     secrets = {gpu.uuid.value for gpu in snapshot.gpus} | {gpu.serial.value for gpu in snapshot.gpus}

@@ -189,8 +189,8 @@ def _counters(gpu: GpuSnapshot) -> Counters:
     if gpu.pcie_replays.value is not None:
         found["PCIe replays"] = gpu.pcie_replays.value
     if gpu.nvlink_errors.value is not None:
-        crc, replays, recoveries = gpu.nvlink_errors.value
-        found |= {"NVLink CRC errors": crc, "NVLink replays": replays, "NVLink recoveries": recoveries}
+        names = ("NVLink CRC errors", "NVLink replays", "NVLink recoveries")
+        found |= {name: count for name, count in zip(names, gpu.nvlink_errors.value) if count is not None}
     if gpu.ecc_corrected.value is not None:
         found["corrected ECC errors"] = gpu.ecc_corrected.value
     return found

@@ -342,9 +342,7 @@ def _gpu(calls: Calls, index: int) -> GpuSnapshot:
         banks_without_rows=read(pynvml.nvmlDeviceGetRowRemapperHistogram, convert=lambda found: found.none),
         recovery_action=_mapped(_some(values, (_RECOVERY_ACTION_FIELD,)), lambda found: found[0]),
         pcie_replays=read(pynvml.nvmlDeviceGetPcieReplayCounter),
-        nvlink_errors=_mapped(
-            _some(values, _NVLINK_FIELDS), lambda found: (found[0] + found[1], found[2], found[3])
-        ),
+        nvlink_errors=_link_errors(values),
         processes=_mapped(
             read(pynvml.nvmlDeviceGetComputeRunningProcesses, convert=_processes),
             lambda found: [(pid, mib) for pid, mib in found],
@@ -417,6 +415,21 @@ def _some(values: Reading[list[int | None]], ids: tuple[int, ...]) -> Reading[li
     if len(known) < len(found):
         return Reading(problem=NOT_SUPPORTED, call="nvmlDeviceGetFieldValues")
     return Reading(known)
+
+
+def _link_errors(values: Reading[list[int | None]]) -> Reading[tuple[int | None, int | None, int | None]]:
+    """Return the CRC errors, replays and recoveries of all NVLinks, each None if it has no value.
+
+    HGX machines with H100 have no CRC errors (NVIDIA/DCGM#173, read 2026-11-30). Without any value, the result is
+    `not-supported`.
+    """
+    if values.value is None:
+        return Reading(problem=values.problem, call=values.call)
+    flits, data, replays, recoveries = (values.value[_FIELDS.index(each)] for each in _NVLINK_FIELDS)
+    crc = None if flits is None or data is None else flits + data
+    if crc is None and replays is None and recoveries is None:
+        return Reading(problem=NOT_SUPPORTED, call="nvmlDeviceGetFieldValues")
+    return Reading((crc, replays, recoveries))
 
 
 def _pair(one: Reading[int], other: Reading[int]) -> Reading[tuple[int, int]]:

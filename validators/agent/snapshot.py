@@ -115,8 +115,8 @@ class GpuSnapshot:
     recovery_action: Reading[int] = field(default_factory=_unread)
     """Recovery action that the driver requests (nvmlDeviceGpuRecoveryAction_t), or 0 for none."""
     pcie_replays: Reading[int] = field(default_factory=_unread)
-    nvlink_errors: Reading[tuple[int, int, int]] = field(default_factory=_unread)
-    """Number of CRC errors, replays and recoveries on all NVLinks."""
+    nvlink_errors: Reading[tuple[int | None, int | None, int | None]] = field(default_factory=_unread)
+    """Number of CRC errors, replays and recoveries on all NVLinks, each None if the driver does not report it."""
     processes: Reading[list[tuple[int, int]]] = field(default_factory=_unread)
     """PID and memory in MiB of each process that uses the GPU for compute."""
     utilization: Reading[tuple[int, int]] = field(default_factory=_unread)

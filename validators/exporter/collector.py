@@ -183,8 +183,9 @@ def _scaled(reading: Reading[int], factor: float) -> float | None:
     return None if reading.value is None else reading.value * factor
 
 
-def _at(reading: Reading[tuple[int, ...]], place: int, factor: float = 1.0) -> float | None:
-    return None if reading.value is None else float(reading.value[place]) * factor
+def _at(reading: Reading[tuple[int | None, ...]], place: int, factor: float = 1.0) -> float | None:
+    value = None if reading.value is None else reading.value[place]
+    return None if value is None else float(value) * factor
 
 
 def _used(gpu: GpuSnapshot) -> float | None:
