@@ -3,26 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, cast
+from typing import cast
 
 import pulumi
 
 from gpu_platform.planning.clouds.section import Timeouts
-
-UPSERT: Final = True
-"""Kubernetes provider setting that takes over an existing object instead of failing with "already exists".
-
-The provider must take over the retained namespace of a team that is declared again. It must also take over objects
-that a killed `up` created.
-"""
-
-FORCE: Final = True
-"""Kubernetes provider setting that applies the declared fields even if another field manager owns them.
-
-Each creation has its own field manager. Without this setting, the fields of an object that a killed `up` created
-would conflict with every later change. Manual changes to declared fields are overwritten. `gpu-platform` checks
-beforehand that it does not take over other people's objects (deploy/pulumi/takeover.py).
-"""
 
 
 def child_options(

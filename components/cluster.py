@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components._options import FORCE, UPSERT
+from components._kubernetes_provider import kubernetes_provider
 from gpu_platform.base.paths import sandbox_kubeconfig
 from gpu_platform.planning.clouds.section import ClusterPlan
+
+IDENTITY_OUTPUT: Final = "cluster_identity"
+"""Output of an environment with the identity of its cluster, which the stacks of teams read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterArgs:
     """Connection to the cluster. `kubeconfig` is a path, or the kubeconfig's content if another stack provides it
-    as an output.
+    as an output. `identity` is the identity of the cluster if that stack provides it, too.
     """
 
     plan: ClusterPlan
     kubeconfig: pulumi.Input[str] | None = None
+    identity: pulumi.Input[str] | None = None
 
 
 class Cluster(pulumi.ComponentResource):
@@ -34,6 +39,7 @@ class Cluster(pulumi.ComponentResource):
     kubeconfig: pulumi.Output[str | None]
     context: pulumi.Output[str | None]
     provider: k8s.Provider
+    identity: pulumi.Input[str] | None
 
     def __init__(self, name: str, args: ClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:Cluster", name, None, opts)
@@ -41,13 +47,13 @@ class Cluster(pulumi.ComponentResource):
         path = args.kubeconfig or plan.kubeconfig
         if plan.access == "sandbox":
             path = str(sandbox_kubeconfig(plan.name))
-        self.provider = k8s.Provider(
+        self.identity = args.identity
+        self.provider = kubernetes_provider(
             name,
+            pulumi.ResourceOptions(parent=self),
             kubeconfig=path,
             context=plan.context,
-            upsert_existing_objects=UPSERT,
-            enable_patch_force=FORCE,
-            opts=pulumi.ResourceOptions(parent=self),
+            identity=args.identity,
         )
         self.kubeconfig = pulumi.Output.from_input(path)
         self.context = pulumi.Output.from_input(plan.context)

@@ -15,7 +15,7 @@ from components._options import child_of_stack
 from components.addons import Addons
 from components.burn_in import BurnIn, BurnInArgs
 from components.cleanup import Cleanup
-from components.cluster import Cluster, ClusterArgs
+from components.cluster import IDENTITY_OUTPUT, Cluster, ClusterArgs
 from components.device_claims import DeviceClasses
 from components.gpu_operator import GpuOperator
 from components.headroom import Headroom
@@ -44,6 +44,7 @@ class ReachedCluster(Protocol):
     provider: k8s.Provider
     kubeconfig: Any
     context: Any
+    identity: Any
 
 
 class Environment(pulumi.ComponentResource):
@@ -127,6 +128,8 @@ class Environment(pulumi.ComponentResource):
             "software": dict(software_facts(args)),
             "teams": dict(team_facts(args)),
         }
+        if cluster.identity is not None:
+            self.exports[IDENTITY_OUTPUT] = cluster.identity
         self.register_outputs(self.exports)
 
     def _create_cluster(self, args: EnvironmentPlan) -> tuple[ReachedCluster, PoolsCreator]:

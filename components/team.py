@@ -9,7 +9,7 @@ import pulumi
 
 from components._objects import with_object_settings
 from components._options import child_of_stack
-from components.cluster import Cluster, ClusterArgs
+from components.cluster import IDENTITY_OUTPUT, Cluster, ClusterArgs
 from components.team_namespace import TeamNamespace, TeamNamespaceArgs
 from components.team_volumes import TeamVolumes, TeamVolumesArgs
 from gpu_platform.planning.changes import protected, team_facts
@@ -39,7 +39,9 @@ class Team(pulumi.ComponentResource):
         # Wait for the check.
         # Without a kubeconfig, the provider would use the default one, which may be for another cluster.
         kubeconfig = pulumi.Output.all(environment.get_output("kubeconfig"), checked).apply(lambda both: both[0])
-        cluster_args = ClusterArgs(plan=args.cluster, kubeconfig=kubeconfig)
+        cluster_args = ClusterArgs(
+            plan=args.cluster, kubeconfig=kubeconfig, identity=environment.get_output(IDENTITY_OUTPUT)
+        )
         cluster = Cluster(args.cluster.name, cluster_args, child_of_stack(self))
         on_cluster = child_of_stack(self, providers=[cluster.provider])
         teams = [

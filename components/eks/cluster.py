@@ -11,7 +11,8 @@ import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 
 from components._cloud import EksOutputs
-from components._options import FORCE, UPSERT, child_options
+from components._kubernetes_provider import kubernetes_provider
+from components._options import child_options
 from components.eks.control_plane import EksControlPlane, EksControlPlaneArgs
 from components.eks.iam import service_role
 from components.eks.logins import create_logins
@@ -47,6 +48,7 @@ class EksCluster(pulumi.ComponentResource):
     provider: k8s.Provider
     kubeconfig: pulumi.Output[str]
     context: pulumi.Output[str]
+    identity: pulumi.Output[str]
     outputs: EksOutputs
     karpenter_outputs: EksOutputs | None
 
@@ -72,13 +74,14 @@ class EksCluster(pulumi.ComponentResource):
         )
         self.kubeconfig = pulumi.Output.secret(facts.apply(self._write_kubeconfig))
         self.context = pulumi.Output.from_input(plan.name)
-        self.provider = k8s.Provider(
+        # EKS gives each cluster an address of its own, which never changes.
+        self.identity = self.outputs.endpoint
+        self.provider = kubernetes_provider(
             name,
+            pulumi.ResourceOptions(parent=self, depends_on=works),
             kubeconfig=self.kubeconfig,
             context=self.context,
-            upsert_existing_objects=UPSERT,
-            enable_patch_force=FORCE,
-            opts=pulumi.ResourceOptions(parent=self, depends_on=works),
+            identity=self.identity,
         )
         self.register_outputs({"name": self.outputs.name, "kubeconfig": self.kubeconfig})
 

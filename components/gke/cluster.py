@@ -10,7 +10,8 @@ import pulumi_gcp as gcp
 import pulumi_kubernetes as k8s
 
 from components._cloud import GkeOutputs
-from components._options import FORCE, UPSERT, child_options, custom_timeouts, retained
+from components._kubernetes_provider import kubernetes_provider
+from components._options import child_options, custom_timeouts, retained
 from components.gke._nodes import METADATA_MODE
 from components.gke.installers import GkeInstallers
 from components.gke.networks import (
@@ -90,6 +91,8 @@ class GkeCluster(pulumi.ComponentResource):
     provider: k8s.Provider
     kubeconfig: pulumi.Output[str]
     context: pulumi.Output[str]
+    identity: pulumi.Output[Any]
+    """DNS endpoint of the cluster, or None if the existing cluster has none."""
     outputs: GkeOutputs
 
     def __init__(self, name: str, args: GkeClusterPlan, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -110,13 +113,12 @@ class GkeCluster(pulumi.ComponentResource):
         self.kubeconfig = pulumi.Output.secret(kubeconfig)
         self.context = pulumi.Output.from_input(args.name)
         # Kubernetes objects wait until there are nodes that their pods can run on.
-        self.provider = k8s.Provider(
+        self.provider = kubernetes_provider(
             name,
+            pulumi.ResourceOptions(parent=self, depends_on=[*self._ready]),
             kubeconfig=self.kubeconfig,
             context=args.name,
-            upsert_existing_objects=UPSERT,
-            enable_patch_force=FORCE,
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[*self._ready]),
+            identity=self.identity,
         )
         self._create_objects(name, networks)
         self.outputs = GkeOutputs(
@@ -187,6 +189,7 @@ class GkeCluster(pulumi.ComponentResource):
             project=args.project,
             opts=pulumi.InvokeOutputOptions(parent=self),
         )
+        self.identity = found.apply(_identity)
         nodes = found.apply(lambda cluster: self._range_of_nodes(cluster.subnetwork))
         checked = pulumi.Output.all(cluster=found, nodes=nodes).apply(
             lambda all_of_it: self._checked(all_of_it["cluster"], all_of_it["nodes"])
@@ -240,7 +243,9 @@ class GkeCluster(pulumi.ComponentResource):
             network = _Network(vpc.network, vpc.subnetwork, vpc.pods_range, vpc.services_range)
         cluster = self._create_cluster(create, network)
         self._ready.append(create_system_pool(args, create, cluster, self._account, self._child))
+        # The DNS endpoint contains the id of the cluster, and exists even if it is closed.
         host = cluster.control_plane_endpoints_config.dns_endpoint_config.endpoint
+        self.identity = host
         facts = pulumi.Output.all(
             endpoint=host if create.dns_access else cluster.endpoint,
             certificate_authority=None if create.dns_access else cluster.master_auth.cluster_ca_certificate,
@@ -413,7 +418,6 @@ def _maintenance(create: CreateGkePlan) -> gcp.container.ClusterMaintenancePolic
 
 def _facts(found: gcp.container.GetClusterResult, nodes: str, network_project: str) -> ExistingGke:
     """Return the properties that planning checks. The provider returns each single block as a list."""
-    dns = [one for each in found.control_plane_endpoints_configs for one in each.dns_endpoint_configs]
     authorities = [each.cluster_ca_certificate for each in found.master_auths]
     pools = [each.workload_pool for each in found.workload_identity_configs]
     ranges = {
@@ -431,13 +435,24 @@ def _facts(found: gcp.container.GetClusterResult, nodes: str, network_project: s
         fqdn_policies=found.enable_fqdn_network_policy,
         workload_pool=next(iter(pools), None) or None,
         security_group=next((each.security_group for each in found.authenticator_groups_configs), None) or None,
-        dns_endpoint=next((each.endpoint for each in dns if each.allow_external_traffic), None),
+        dns_endpoint=next((each.endpoint for each in _dns_endpoints(found) if each.allow_external_traffic), None),
         endpoint=found.endpoint,
         certificate_authority=next(iter(authorities), ""),
         network_project=network_project,
         ranges={what: cidr for what, cidr in ranges.items() if cidr},
         exposed_pools=tuple(each.name for each in found.node_pools or () if not _conceals(each)),
     )
+
+
+def _dns_endpoints(
+    found: gcp.container.GetClusterResult,
+) -> list[gcp.container.outputs.GetClusterControlPlaneEndpointsConfigDnsEndpointConfigResult]:
+    return [one for each in found.control_plane_endpoints_configs for one in each.dns_endpoint_configs]
+
+
+def _identity(found: gcp.container.GetClusterResult) -> str | None:
+    """Return the DNS endpoint, which contains the id of the cluster, even if the endpoint is closed."""
+    return next((each.endpoint for each in _dns_endpoints(found)), None)
 
 
 def _conceals(node_pool: gcp.container.outputs.GetClusterNodePoolResult) -> bool:

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import pulumi
-import pulumi_kubernetes as k8s
 
 from components._cloud import EksOutputs, GkeOutputs
 from components._cloud_sdk import components_of
-from components._options import FORCE, UPSERT
+from components._kubernetes_provider import kubernetes_provider
 from components.node_pool import NodePool
 from components.public._errors import BadArguments
 from gpu_platform.base.errors import Problem
@@ -51,13 +50,8 @@ def kubernetes_options(
         path = str(sandbox_kubeconfig(cluster.get("name", "local")))
     elif not declared:
         return options
-    provider = k8s.Provider(
-        name,
-        kubeconfig=path,
-        context=context,
-        upsert_existing_objects=UPSERT,
-        enable_patch_force=FORCE,
-        opts=pulumi.ResourceOptions(parent=component),
+    provider = kubernetes_provider(
+        name, pulumi.ResourceOptions(parent=component), kubeconfig=path, context=context
     )
     return pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(providers=[provider]))
 

@@ -37,6 +37,13 @@ def recorded(stack: LoadedStack) -> Recorded:
     )
 
 
+def test_objects_stay_when_the_environment_changes_its_kubeconfig(tmp_path: Path) -> None:
+    outputs = {"kubeconfig": "{}", "operator": "v26.7.0", "cluster_identity": "gke-made.us-central1.gke.goog"}
+    found = Recorded(record_stack(loaded(tmp_path), resolve_stack=lambda _: outputs))
+    (provider,) = [one for one in found.resources if one.type == "pulumi:providers:kubernetes"]
+    assert provider.inputs["clusterIdentifier"] == outputs["cluster_identity"]
+
+
 def test_a_team_stack_has_the_environments_volume_and_its_claim(tmp_path: Path) -> None:
     found = recorded(loaded(tmp_path, storage={"datasets": DATASETS}))
     volume = found.one("PersistentVolume", "speech-datasets").inputs["spec"]

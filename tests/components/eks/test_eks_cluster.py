@@ -521,6 +521,8 @@ def test_the_kubeconfig_is_a_secret_of_the_component_and_of_the_stack(where: dic
     assert "kubeconfig" in recorded.program.secret_outputs
     (provider,) = [record for record in recorded.resources if record.type == "pulumi:providers:kubernetes"]
     assert provider.inputs["kubeconfig"] == "[secret]"
+    # Pulumi replaces the provider, and with it every object, only if this value changes.
+    assert provider.inputs["clusterIdentifier"] == recorded.program.outputs["cluster_identity"]
 
 
 def test_kubernetes_objects_wait_for_admin_access_and_nodes() -> None:

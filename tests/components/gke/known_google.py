@@ -27,9 +27,13 @@ class KnownGoogle(Mocks):
         self._subnets = subnets
         self._version = version
         self.made: set[tuple[str, str]] = set()
+        self.identifiers: list[str] = []
+        """Cluster identifiers of the Kubernetes providers."""
 
     def new_resource(self, args: MockResourceArgs) -> tuple[str, dict[str, Any]]:
         self.made.add((args.typ, args.name))
+        if args.typ == "pulumi:providers:kubernetes":
+            self.identifiers.append(args.inputs["clusterIdentifier"])
         added: dict[str, Any] = {"name": args.name, "email": f"{args.name}@example.com", "member": args.name}
         outputs = {**added, **args.inputs}
         if args.typ == "gcp:container/cluster:Cluster":

@@ -124,6 +124,15 @@ def test_the_dns_endpoint_can_be_closed() -> None:
     assert inputs["controlPlaneEndpointsConfig"]["dnsEndpointConfig"]["allowExternalTraffic"] is False
 
 
+def test_objects_stay_when_the_address_of_the_api_server_changes() -> None:
+    # Pulumi replaces the provider, and with it every object, if its cluster identifier changes.
+    create = {"dns_access": False, "api_access": ["203.0.113.0/24"]}
+    for platform in (platform_of({}, cluster=CREATED), platform_of({}, cluster={**EXISTING, "create": create})):
+        google, outputs = deploy(built(platform))
+        assert outputs["identity"] == DNS_ENDPOINT
+        assert google.identifiers == [DNS_ENDPOINT]
+
+
 def test_the_control_plane_reaches_webhooks_of_add_ons() -> None:
     rule = recorded({}).one("Firewall", "ml-us-central1-webhooks")
     assert rule.inputs["sourceRanges"] == ["172.16.0.0/28"]
@@ -207,6 +216,7 @@ def built(platform: dict[str, Any]) -> Callable[[], pulumi.Output[Any]]:
         make_pools(pulumi.ResourceOptions(providers=[made.provider]))
         return pulumi.Output.all(
             kubeconfig=made.kubeconfig,
+            identity=made.identity,
             cluster=made.outputs.cluster,
             account=made.outputs.node_service_account,
             networks=[list(pair) for pair in made.outputs.gpu_networks],
@@ -385,6 +395,7 @@ def test_a_cluster_without_an_open_dns_endpoint_is_reached_by_its_address() -> N
     )
     server = json.loads(outputs["kubeconfig"])["clusters"][0]["cluster"]
     assert server == {"server": "https://34.1.2.3", "certificate-authority-data": "Q0E="}
+    assert outputs["identity"] == "gke-there"
 
 
 @pytest.mark.parametrize(

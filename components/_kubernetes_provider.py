@@ -1,0 +1,50 @@
+"""Kubernetes provider of a cluster, with the settings that all clusters share."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+_UPSERT: Final = True
+"""Take over an existing object instead of failing with "already exists".
+
+The provider must take over the retained namespace of a team that is declared again. It must also take over objects
+that a killed `up` created.
+"""
+
+_FORCE: Final = True
+"""Apply the declared fields even if another field manager owns them.
+
+Each creation has its own field manager. Without this setting, the fields of an object that a killed `up` created
+would conflict with every later change. Manual changes to declared fields are overwritten. `gpu-platform` checks
+beforehand that it does not take over other people's objects (deploy/pulumi/takeover.py).
+"""
+
+
+def kubernetes_provider(
+    name: str,
+    opts: pulumi.ResourceOptions,
+    *,
+    kubeconfig: pulumi.Input[str] | None,
+    context: pulumi.Input[str] | None,
+    identity: pulumi.Input[str] | None = None,
+) -> k8s.Provider:
+    """Return the provider for the objects in a cluster.
+
+    `identity` is a value that only this cluster has and that it keeps as long as it exists, or None if no such
+    value is known. With an identity, Pulumi replaces the provider and all its objects only if the identity
+    changes. Without one, it also replaces them if the address or the certificate authority in the kubeconfig
+    changes or is unknown in a preview. It takes the objects over, and then deletes them from the same cluster
+    (pulumi-kubernetes v4.34.2, provider.go, DiffConfig; pulumi/pulumi-kubernetes#4019; read 2026-11-30).
+    """
+    return k8s.Provider(
+        name,
+        kubeconfig=kubeconfig,
+        context=context,
+        cluster_identifier=identity,
+        upsert_existing_objects=_UPSERT,
+        enable_patch_force=_FORCE,
+        opts=opts,
+    )
