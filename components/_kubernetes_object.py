@@ -14,7 +14,13 @@ import pulumi
 
 from components._immutable_fields import IMMUTABLE_FIELDS, IMMUTABLE_IN_QUEUES
 from gpu_platform.base import names
+from gpu_platform.base.quantity import canonical_quantity
 from gpu_platform.catalog import load_catalog
+
+_QUANTITY_MAPPINGS: Final = ("requests", "limits")
+"""Fields that map the names of resources to quantities."""
+_QUANTITIES: Final = ("sizeLimit", "nominalQuota", "borrowingLimit", "lendingLimit", "weight")
+"""Fields that contain a single quantity. `weight` is the weight of fair sharing."""
 
 Manifest: TypeAlias = dict[str, Any]
 """Part of a Kubernetes manifest, with the field names of the API. Fields that are None are omitted."""
@@ -50,6 +56,8 @@ class KubernetesObject(pulumi.CustomResource):
         self.resource = resource
         api_version, _, kind = resource.rpartition("/")
         _require_size(kind, name, fields)
+        if _is_custom(api_version):
+            fields = _with_canonical_quantities(fields)
         super().__init__(
             type_token(resource, patch=patch),
             name,
@@ -74,6 +82,34 @@ def _options_of(resource: str, manifest: Mapping[str, Any]) -> pulumi.ResourceOp
         # Other objects refer to this name, so the old object must be deleted first.
         delete_before_replace=True if fields else None,
     )
+
+
+def _is_custom(api_version: str) -> bool:
+    """Return whether a CustomResourceDefinition defines the kinds of an API version."""
+    group = api_version.rpartition("/")[0]
+    return "." in group and not group.endswith(".k8s.io")
+
+
+def _with_canonical_quantities(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy of fields with all quantities as Kubernetes writes them.
+
+    Webhooks of Kueue, JobSet and LeaderWorkerSet rewrite the quantities of an object like this. Pulumi compares
+    text, so without this each `up` would find a change, and replace a running job whose spec is immutable.
+    It knows the quantities of built-in kinds (pulumi-kubernetes v4.34.2, clients.Normalize; controller-runtime
+    v0.24.1, defaulter_custom.go; read 2026-11-30).
+    """
+    return {key: _canonical(key, value) for key, value in fields.items()}
+
+
+def _canonical(key: str, value: Any) -> Any:  # noqa: ANN401 - any JSON, with Outputs in it
+    if isinstance(value, Mapping):
+        fields = cast("Mapping[str, Any]", value)
+        if key in _QUANTITY_MAPPINGS:
+            return {name: canonical_quantity(one) if isinstance(one, str) else one for name, one in fields.items()}
+        return _with_canonical_quantities(fields)
+    if isinstance(value, (list, tuple)):
+        return [_canonical("", item) for item in cast("list[Any]", value)]
+    return canonical_quantity(value) if key in _QUANTITIES and isinstance(value, str) else value
 
 
 def _require_size(kind: str, name: str, fields: Mapping[str, Any]) -> None:

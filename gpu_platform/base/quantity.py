@@ -31,6 +31,27 @@ def parse_quantity(value: str | int | float) -> Decimal:
     return Decimal(number).scaleb(_DECIMAL[suffix])
 
 
+def canonical_quantity(text: str) -> str:
+    """Return a quantity as Kubernetes writes it: `500m` for `0.5`, `2Gi` for `2048Mi`, `1k` for `1000`. Any other
+    text, and a quantity with an exponent, are returned unchanged.
+
+    Source: apimachinery v0.36.3, pkg/api/resource/quantity.go (CanonicalizeBytes), read 2026-11-30.
+    """
+    match = _QUANTITY.fullmatch(text)
+    if match is None or match[2] is not None:
+        return text
+    value = parse_quantity(text)
+    if match[3] in _BINARY and abs(value) >= 1024:
+        units, base, amount = tuple(_BINARY), 1024, math.ceil(value)
+    else:
+        units, base, amount = tuple(_DECIMAL), 1000, math.ceil(value.scaleb(9))
+    suffixes = ["", *units] if base == 1024 else [*units[:3], "", *units[3:]]
+    place = 0
+    while amount and amount % base == 0 and place < len(suffixes) - 1:
+        amount, place = amount // base, place + 1
+    return f"{amount}{suffixes[place]}" if amount else "0"
+
+
 def amount_of(resource: str, quantity: str | int | float) -> int:
     """Return a quantity as a whole number, rounded up. CPU is in millicores, memory is in bytes, and other
     resources are counted.

@@ -11,6 +11,7 @@ import pytest
 
 from components._kubernetes_object import type_token
 from gpu_platform.base.paths import PROJECT_ROOT
+from gpu_platform.base.quantity import canonical_quantity
 from gpu_platform.deploy.recorded.record import ResourceRecord, record_program
 from tests.support.recorded import record_shipped
 
@@ -113,3 +114,53 @@ def test_pulumi_replaces_an_object_whose_change_the_api_server_refuses() -> None
     assert (priority.replace_on_changes, priority.delete_before_replace) == (("value", "preemptionPolicy"), True)
     settings = next(one for one in records if one.type == "kubernetes:core/v1:ConfigMap")
     assert (settings.replace_on_changes, settings.delete_before_replace) == ((), False)
+
+
+_QUEUED = """
+from components._kubernetes_object import KubernetesObject
+
+def pods(amounts):
+    container = {"name": "main", "resources": {"requests": amounts, "limits": amounts}}
+    return {"containers": [container], "volumes": [{"name": "shm", "emptyDir": {"sizeLimit": "2048Mi"}}]}
+
+amounts = {"cpu": "0.5", "hugepages-2Mi": "5120Mi", "example.com/gpu": "8"}
+jobs = [{"template": {"spec": {"template": {"spec": pods(amounts)}}}}]
+KubernetesObject("job", "jobset.x-k8s.io/v1alpha2/JobSet", metadata={"name": "job"}, spec={"replicatedJobs": jobs})
+flavor = {"name": "a", "resources": [{"name": "cpu", "nominalQuota": "12000m", "borrowingLimit": "1000"}]}
+spec = {"resourceGroups": [{"flavors": [flavor]}], "fairSharing": {"weight": "0.5"}}
+KubernetesObject("queue", "kueue.x-k8s.io/v1beta2/ClusterQueue", metadata={"name": "q"}, spec=spec)
+"""
+
+
+def test_quantities_are_written_as_the_webhooks_of_custom_kinds_rewrite_them(tmp_path: Path) -> None:
+    # Pulumi compares text, and would replace a running JobSet in each update.
+    found = _registered(_QUEUED, tmp_path)
+    pods = found["job"].inputs["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    amounts = {"cpu": "500m", "hugepages-2Mi": "5Gi", "example.com/gpu": "8"}
+    assert pods["containers"][0]["resources"] == {"requests": amounts, "limits": amounts}
+    assert pods["volumes"][0]["emptyDir"] == {"sizeLimit": "2Gi"}
+    (quota,) = found["queue"].inputs["spec"]["resourceGroups"][0]["flavors"][0]["resources"]
+    assert quota == {"name": "cpu", "nominalQuota": "12", "borrowingLimit": "1k"}
+    assert found["queue"].inputs["spec"]["fairSharing"] == {"weight": "500m"}
+
+
+@pytest.mark.parametrize(
+    ("written", "stored"),
+    [
+        ("0.5", "500m"),
+        ("100.5", "100500m"),
+        ("0.1m", "100u"),
+        ("1000m", "1"),
+        ("1000000", "1M"),
+        ("1024", "1024"),
+        ("1024Gi", "1Ti"),
+        ("1.5Gi", "1536Mi"),
+        ("0.5Ki", "512"),
+        ("500000Mi", "500000Mi"),
+        ("0m", "0"),
+        ("1e3", "1e3"),
+        ("all", "all"),
+    ],
+)
+def test_quantities_have_the_form_that_kubernetes_stores(written: str, stored: str) -> None:
+    assert canonical_quantity(written) == stored
