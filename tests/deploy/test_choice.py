@@ -203,6 +203,14 @@ def test_a_refused_value_of_a_priority_class_tells_what_to_do() -> None:
     assert "run `kubectl delete priorityclass training`, then the same command again" in told
 
 
+def test_a_release_that_a_killed_run_left_pending_tells_what_to_do() -> None:
+    refused = "another operation (install/upgrade/rollback) is in progress"
+    told = _diagnostics(f"Diagnostics:\n  kubernetes:helm.sh/v3:Release (gpu-operator):\n    error: {refused}\n")
+    assert refused in told
+    assert "`helm list --all-namespaces --pending`" in told
+    assert "run `helm rollback RELEASE --namespace NAMESPACE`, then the same command again" in told
+
+
 def test_a_failure_without_diagnostics_tells_standard_error(tmp_path: Path, backend: str) -> None:
     with pytest.raises(Finding, match="passphrase must be set"):
         engine(tmp_path, 'echo "error: passphrase must be set" >&2; exit 255').up()

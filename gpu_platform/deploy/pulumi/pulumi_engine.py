@@ -253,8 +253,20 @@ def _diagnostics(error: str) -> str:
 _PRIORITY: Final = re.compile(r"PriorityClass\.scheduling\.k8s\.io \"([^\"]+)\" is invalid: value: Forbidden")
 
 
+# Helm changes no release whose last operation has not ended. The record of an operation that was killed stays
+# pending (helm v3.20.2, pkg/action, errPending; pulumi/pulumi-kubernetes#2054, open; read 2026-11-30).
+_PENDING: Final = "another operation (install/upgrade/rollback) is in progress"
+
+
 def _ways_on(text: str) -> Iterator[str]:
-    """Yield advice about changes that the API server rejects although the provider's preview accepts them."""
+    """Yield advice about changes that the API server or Helm rejects although the preview accepts them."""
+    if _PENDING in text:
+        yield (
+            "an earlier run was killed while it changed this Helm release: `helm list --all-namespaces --pending` "
+            "prints its name, namespace and status. If no other run changes it, run `helm rollback RELEASE "
+            "--namespace NAMESPACE`, then the same command again. With the status pending-install, use `helm "
+            "uninstall` instead"
+        )
     for name in dict.fromkeys(_PRIORITY.findall(text)):
         yield (
             f"the value of a PriorityClass never changes: run `kubectl delete priorityclass {name}`, then the "
