@@ -70,7 +70,9 @@ class NfsStorage(SpecModel):
     ] = None
     """Service tier of Filestore on GKE. The default is `zonal`."""
     retain: bool = True
-    """Keep the data when its claim is deleted. The data continues to cost money."""
+    """Keep the data when its claim is deleted. The data continues to cost money. EFS (on EKS) keeps the files in
+    any case.
+    """
     kms_key: Key | None = None
     """Customer-managed key of the file system that the program creates (EKS), or of each instance (GKE)."""
 

@@ -422,7 +422,7 @@ def _by_class(name: str, one: StorageClass, cluster: EksCluster) -> Decision:
         return buckets.by_bucket(name, one, cluster)
     if isinstance(one, ExistingStorage):
         return existing_file_systems.by_existing(name, one, cluster)
-    kept = "kept" if one.retain else "deleted"
+    kept = f"{'kept' if one.retain else 'deleted'} when its claim is deleted"
     driver = "" if cluster.create is not None else "; the cluster's owner installs the driver"
     match one:
         case DiskStorage():
@@ -430,12 +430,15 @@ def _by_class(name: str, one: StorageClass, cluster: EksCluster) -> Decision:
         case NfsStorage():
             chosen = f"EFS {one.file_system or 'file system for this class'}"
             why = "shared by the pods of all nodes; each claim is a directory"
+            # The driver's option to delete files has deleted whole file systems (kubernetes-sigs/
+            # aws-efs-csi-driver#411, #1085, #1695, the last one open; read 2026-11-30), so it is off.
+            kept = "the files of a deleted claim stay" + (
+                "" if one.retain else ", only its access point is deleted"
+            )
         case LustreStorage():
             chosen = f"FSx for Lustre, {one.throughput} MB/s per TiB"
             why = "a file system of at least 1,200 GiB for each claim"
-    return Decision(
-        subject="storage", what=name, chosen=chosen, why=f"{why}; {kept} when its claim is deleted{driver}"
-    )
+    return Decision(subject="storage", what=name, chosen=chosen, why=f"{why}; {kept}{driver}")
 
 
 def _untagged(name: str) -> Decision:

@@ -57,6 +57,14 @@ def test_data_outlives_its_claim_on_file_systems_but_not_on_disks() -> None:
     assert the("work", planned(work={"type": "disk", "retain": True})).reclaim_policy == "Retain"
 
 
+@pytest.mark.parametrize("retain", [True, False])
+def test_files_of_deleted_claims_stay_on_efs(retain: bool) -> None:
+    storage = {"home": {"type": "nfs", "retain": retain}, "work": {"type": "disk"}}
+    reasons = {one.what: one.why for one in plan_eks(IN_A, cluster=CREATED, storage=storage).decisions}
+    assert "the files of a deleted claim stay" in reasons["home"]
+    assert reasons["work"].endswith("deleted when its claim is deleted")
+
+
 def test_a_lustre_class_is_in_the_zone_of_the_pools_or_the_declared_one() -> None:
     assert behind(planned(fast={"type": "lustre"})).lustre == {"fast": "us-east-2a"}
     declared = planned(CREATED, IN_A, IN_BOTH, fast={"type": "lustre", "zone": "us-east-2b"})
