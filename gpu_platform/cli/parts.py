@@ -1,10 +1,13 @@
-"""Refuses to install controllers that the cluster already has, before `up` changes anything."""
+"""Refuses, before `up` changes anything, to install controllers that the cluster already has, and to label nodes
+that it does not have.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from gpu_platform.base.errors import BadInput, Problem
+from gpu_platform.base.errors import BadInput, Problem, did_you_mean
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import load_catalog
 from gpu_platform.catalog.models import CrdField
 from gpu_platform.deploy.recorded.objects import kubernetes_objects
@@ -23,7 +26,7 @@ def refuse_parts(
     loaded: LoadedStack, recorded: RecordedProgram, client: KubernetesClient, own: Collection[HelmRelease]
 ) -> None:
     """Raise BadInput, before anything is changed, for controllers that would run twice, for missing requirements,
-    and for CRDs without a field that the stack needs.
+    for CRDs without a field that the stack needs, and for named nodes that the cluster does not have.
 
     `own` are the Helm releases of the stack. Raises Refused and UnknownOutcome if the cluster cannot be read.
     """
@@ -34,7 +37,11 @@ def refuse_parts(
     objects = kubernetes_objects(recorded.resources)
     declared = {(one.key.kind, one.key.name) for one in objects}
     found = [one for one in find_parts(client, parts) if (one.kind, one.name) not in declared]
-    problems = [*part_problems(parts, found, own), *_prometheus_problems(plan, client)]
+    problems = [
+        *part_problems(parts, found, own),
+        *_prometheus_problems(plan, client),
+        *_missing_nodes(plan, client),
+    ]
     places = {problem.path for problem in problems}
     manifests = [one.manifest for one in objects]
 
@@ -70,6 +77,28 @@ def open_access(loaded: LoadedStack, client: KubernetesClient) -> tuple[str, ...
     if plan.kind == "team" or plan.operator.install != "none":
         return ()
     return tuple(open_policies(client.objects("nvidia.com/v1", "ClusterPolicy")))
+
+
+def _missing_nodes(plan: EnvironmentPlan, client: KubernetesClient) -> Iterator[Problem]:
+    """Yield a problem for each pool that names nodes that the cluster does not have.
+
+    A patch of a missing node creates a Node object, which would stay in the cluster even after `destroy`
+    (pulumi/pulumi-kubernetes#2194; seen with v4.34.2, 2026-11-30).
+    """
+    labelled = [(index, pool) for index, pool in enumerate(plan.pools) if pool.nodes.ownership == "labelled"]
+    if not labelled:
+        return
+    nodes = sorted(str(node["metadata"]["name"]) for node in client.objects("v1", "Node"))
+    for index, pool in labelled:
+        missing = [name for name in pool.nodes.names if name not in nodes]
+        if missing:
+            similar = did_you_mean(missing[0], nodes)
+            yield Problem(
+                f"pools[{index}].nodes.names",
+                f"{', '.join(missing)}, which the cluster does not have",
+                f"names of its {counted(len(nodes), 'node')}, as `kubectl get nodes` prints them",
+                similar or "correct the names, or remove them and lower count.desired",
+            )
 
 
 def _prometheus_problems(plan: EnvironmentPlan, client: KubernetesClient) -> Iterator[Problem]:

@@ -148,6 +148,8 @@ def cluster(tmp_path: Path) -> Iterator[KubernetesClient]:
     crds = "customresourcedefinitions"
     with serving(
         {
+            "/api/v1": resource_list("v1", Node="nodes"),
+            "/api/v1/nodes": {"items": [{"metadata": {"name": "n-0"}}], "metadata": {}},
             "/apis/apps/v1": resource_list("apps/v1", Deployment="deployments"),
             "/apis/apps/v1/deployments": {"items": deployments, "metadata": {}},
             "/apis/apiextensions.k8s.io/v1": {
@@ -175,6 +177,23 @@ def test_up_refuses_an_old_trainer_only_with_queues(
     except BadInput as error:
         paths = [problem.path for problem in error.problems]
     assert paths == (["addons.trainer"] if queueing is not None else [])
+
+
+def test_up_labels_only_nodes_that_the_cluster_has(tmp_path: Path) -> None:
+    # The Kubernetes provider would create a Node object for any other name.
+    pools = [{**PLATFORM["pools"][0], "count": {"desired": 2}, "nodes": {"names": ["dgx-01", "dgx-2"]}}]
+    platform = {**PLATFORM, "pools": pools}
+    loaded = LoadedStack("test", Path("Pulumi.test.yaml"), platform, plan_platform(platform, "test"))
+    nodes = {"items": [{"metadata": {"name": name}} for name in ("cpu-01", "dgx-01", "dgx-02")], "metadata": {}}
+    with serving({"/api/v1": resource_list("v1", Node="nodes"), "/api/v1/nodes": nodes}) as text:
+        file = tmp_path / "kubeconfig"
+        file.write_text(text)
+        with pytest.raises(BadInput) as caught:
+            refuse_parts(loaded, record_stack(loaded), KubernetesClient(file), ())
+    (problem,) = [one for one in caught.value.problems if one.path.startswith("pools")]
+    assert problem.path == "pools[0].nodes.names"
+    assert problem.found == "dgx-2, which the cluster does not have"
+    assert problem.fix == "did you mean 'dgx-02'?"
 
 
 KUBERAY = ("kuberay-system", "kuberay-operator")
