@@ -227,6 +227,35 @@ def test_destroying_a_stack_that_the_backend_does_not_know_is_no_error(tmp_path:
     assert gone.destroy().changes == ()
 
 
+def test_destroy_forgets_patches_of_nodes_that_the_cluster_no_longer_has(tmp_path: Path, backend: str) -> None:
+    # The deletion of a patch creates its object if the object does not exist.
+    patch = "urn:pulumi:local::p::kubernetes:core/v1:NodePatch::dgx-01"
+    namespace = "urn:pulumi:local::p::kubernetes:core/v1:Namespace::vision"
+    resources = [{"type": urn.split("::")[2], "urn": urn} for urn in (patch, namespace)]
+    exported, ran = tmp_path / "exported.json", tmp_path / "ran"
+    exported.write_text(json.dumps({"version": 3, "deployment": {"resources": resources}}), "utf-8")
+
+    moment = "2026-11-30T07:00:00.000Z"
+    one = {
+        "kind": "destroy",
+        "startTime": moment,
+        "message": "",
+        "environment": {},
+        "config": {},
+        "result": "succeeded",
+    }
+    history = tmp_path / "history.json"
+    history.write_text(json.dumps([one]), "utf-8")
+    answers = f'*"stack export"*) /bin/cat {exported} ;; *"stack history"*) /bin/cat {history} ;;'
+    engine(tmp_path, f'echo "$*" >> {ran}; case "$*" in {answers} esac').destroy()
+
+    refresh, destroy = (line for line in ran.read_text("utf-8").splitlines() if "--yes" in line)
+    assert " refresh " in f" {refresh} "
+    assert patch in refresh
+    assert namespace not in refresh
+    assert " destroy " in f" {destroy} "
+
+
 def test_outputs_of_the_last_deployment_mask_secrets_by_default(tmp_path: Path, backend: str) -> None:
     told = """case "$*" in *--show-secrets*) echo '{"a": "open"}' ;; *) echo '{"a": "[secret]"}' ;; esac"""
     deployed = engine(tmp_path, told)

@@ -109,6 +109,12 @@ class PulumiEngine:
                 stack = automation.select_stack(self._stack_name, work_dir=self._project, opts=self._options)
         except _NoSuchStack:
             return Changes(self._stack_name, ())
+        # The deletion of a patch removes its fields with server-side apply, which creates a missing object: nodes
+        # that left the cluster would come back as empty Node objects (seen with pulumi-kubernetes v4.34.2).
+        patches = [str(one["urn"]) for one in self._resources() if str(one["type"]).endswith("Patch")]
+        if patches:
+            with _clean_errors("refresh", self._stack_name):
+                stack.refresh(target=patches, show_secrets=False, **self._common)
         with _clean_errors("destroy", self._stack_name):
             stack.destroy(on_event=steps, show_secrets=False, **self._common)
         return Changes(self._stack_name, tuple(steps.changes))
