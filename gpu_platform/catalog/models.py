@@ -443,6 +443,9 @@ class Chart(Fact):
         default=(),
         description="ports of its pods that the API server calls, for webhooks and aggregated API servers",
     )
+    pod_ports: tuple[int, ...] = Field(
+        default=(), description="ports of members' pods that its controller calls, from its own namespace"
+    )
     eks_image: str | None = Field(
         default=None,
         description="repository of its image in the EKS registry; the chart's default values name the registry of "

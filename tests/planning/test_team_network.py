@@ -31,9 +31,9 @@ MEMBERS = ["group:a@example.com"]
 NAMED: dict[str, Any] = {**GKE, "fqdn_policies": True}
 
 
-def deployed(*teams: dict[str, Any], **rest: Any) -> Recorded:
-    """Return the resources registered by a deployment of all teams."""
-    return record_platform(environment(pool(), teams=list(teams), **rest))
+def deployed(*teams: dict[str, Any], nodes: dict[str, Any] | None = None, **rest: Any) -> Recorded:
+    """Return the resources registered by a deployment of all teams. `nodes` are further fields of the pool."""
+    return record_platform(environment(pool(**nodes or {}), teams=list(teams), **rest))
 
 
 def policies(*teams: dict[str, Any], **rest: Any) -> list[dict[str, Any]]:
@@ -353,3 +353,51 @@ def test_the_plan_says_that_buckets_are_out_of_reach_without_egress(
     identity = {"buckets": [{"name": "acme-datasets"}]}
     plan = make_plan(pool(), cluster=cluster, teams=[team(egress=egress, identity=identity)])
     assert [one.chosen for one in plan.decisions if (one.subject, one.what) == ("team vision", "egress")] == told
+
+
+OF_OWNER: dict[str, Any] = {"provider": "existing", "name": "lab"}
+NODES: dict[str, Any] = {"nodes": {"names": ["gpu-0"]}}
+# The operator of KubeRay reads the state of Ray jobs and services from the head (ray-project/kuberay#3467).
+RAY_PORTS = [8000, 8265]
+
+
+def with_kuberay(part: str, **rest: Any) -> EnvironmentPlan:
+    plan = plan_platform(
+        environment(pool(**NODES), cluster=OF_OWNER, addons={"kuberay": part}, teams=[team(**rest)]), "test"
+    )
+    assert plan.kind == "environment"
+    return plan
+
+
+def warnings_of(plan: EnvironmentPlan) -> list[str]:
+    return [one.why for one in plan.decisions if one.what == "warning: KubeRay"]
+
+
+def test_the_installed_kuberay_reaches_the_dashboards_of_ray_clusters() -> None:
+    found = policies(team(), nodes=NODES, cluster=OF_OWNER, addons={"kuberay": "install"})
+    [declared] = [one for one in found if one["metadata"]["name"] == "allow-declared"]
+    assert declared["spec"]["ingress"] == [
+        {
+            "from": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kuberay-system"}}}],
+            "ports": [{"port": port, "protocol": "TCP"} for port in RAY_PORTS],
+        }
+    ]
+    plan = with_kuberay("install")
+    [said] = [one for one in plan.decisions if (one.subject, one.what) == ("team vision", "ingress")]
+    assert said.chosen == "namespace kuberay-system TCP 8000, TCP 8265"
+    assert not warnings_of(plan)
+
+
+def test_check_warns_if_the_owners_kuberay_may_not_reach_ray_clusters() -> None:
+    [why] = warnings_of(with_kuberay("present"))
+    assert "RayJobs never end" in why
+    assert "write ingress: [{namespace: NAMESPACE, ports: [8000, 8265]}]" in why
+    assert not warnings_of(with_kuberay("present", ingress=[{"namespace": "ray", "ports": RAY_PORTS}]))
+
+
+def test_other_addons_do_not_connect_to_pods_of_teams() -> None:
+    found = policies(
+        team(), nodes=NODES, cluster=OF_OWNER, addons={"trainer": "install", "leaderworkerset": "install"}
+    )
+    [declared] = [one for one in found if one["metadata"]["name"] == "allow-declared"]
+    assert declared["spec"]["ingress"] == []

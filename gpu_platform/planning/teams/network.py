@@ -7,9 +7,11 @@ where clouds serve node credentials. Read 2026-11-23.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Network
 from typing import Final
 
+from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.clouds.section import PodEgress
 from gpu_platform.planning.decision import Decision
@@ -29,6 +31,10 @@ _PRIVATE: Final = ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/
 # Domains of the cluster and the node. A host rule must not allow the addresses that these names resolve to.
 _OF_THE_CLUSTER: Final = ("cluster.local", "google.internal")
 _NOT_PUBLIC: Final = tuple(sorted((*_FORBIDDEN, *_PRIVATE, "192.0.0.0/24", "198.18.0.0/15")))
+# Add-ons whose controllers connect to pods of teams: title, chart, and the effect of a refused connection.
+_CALLERS: Final = {
+    "kuberay": ("KubeRay", "kuberay-operator", "RayJobs never end and RayServices never become ready"),
+}
 
 
 def check_network(team: Team, cloud: Cloud, problems: Problems) -> None:
@@ -131,9 +137,11 @@ def plan_hosts(team: Team) -> tuple[HostEgress, ...]:
     )
 
 
-def plan_ingress(team: Team) -> tuple[PodIngress, ...]:
-    """Return the sources that the stack file allows to connect to the team's pods."""
-    return tuple(
+def plan_ingress(team: Team, addons: Mapping[str, str], catalog: Catalog) -> tuple[PodIngress, ...]:
+    """Return the sources that may connect to the team's pods: those in the stack file, and the controllers that
+    the program installs. `addons` contains the environment's add-ons, and whether each is installed or present.
+    """
+    declared = (
         PodIngress(
             namespace=source.namespace,
             cidr=source.cidr,
@@ -141,6 +149,15 @@ def plan_ingress(team: Team) -> tuple[PodIngress, ...]:
         )
         for source in team.ingress
     )
+    return (*declared, *(source for _, source in _controllers(addons, catalog)))
+
+
+def _controllers(addons: Mapping[str, str], catalog: Catalog) -> Iterator[tuple[str, PodIngress]]:
+    """Yield each installed add-on whose controller connects to pods of teams, with its namespace and ports."""
+    for name, (_, chart, _) in _CALLERS.items():
+        if addons.get(name) == "install":
+            one = catalog.charts[chart]
+            yield name, PodIngress(namespace=one.namespace, cidr=None, ports=one.pod_ports)
 
 
 def text_of_egress(one: PodEgress | HostEgress) -> str:
@@ -158,10 +175,30 @@ def text_of_ingress(one: PodIngress) -> str:
     return f"{where} " + ", ".join(f"TCP {port}" for port in one.ports)
 
 
-def network_decisions(team: Team, cloud: Cloud) -> tuple[Decision, ...]:
+def _controller_decisions(team: Team, addons: Mapping[str, str], catalog: Catalog) -> Iterator[Decision]:
+    subject = f"team {team.name}"
+    for name, source in _controllers(addons, catalog):
+        why = f"addons.{name}: its controller reads the state of members' workloads from their pods"
+        yield Decision(subject=subject, what="ingress", chosen=text_of_ingress(source), why=why)
+    for name, (title, chart, effect) in _CALLERS.items():
+        ports = catalog.charts[chart].pod_ports
+        if addons.get(name) == "present" and not any({*ports} <= {*one.ports} for one in team.ingress):
+            yield Decision(
+                subject=subject,
+                what=f"warning: {title}",
+                chosen="its controller may not connect to the pods of the team",
+                why=f"{effect}; write ingress: [{{namespace: NAMESPACE, ports: {list(ports)}}}] in the team, with "
+                f"the namespace of {title}",
+            )
+
+
+def network_decisions(
+    team: Team, cloud: Cloud, addons: Mapping[str, str], catalog: Catalog
+) -> tuple[Decision, ...]:
     """Return the decisions about the egress and ingress of a team.
 
-    If the team cannot reach its cloud resources, one decision explains why.
+    If the team cannot reach its cloud resources, one decision explains why. `addons` contains the environment's
+    add-ons.
     """
     found: list[Decision] = []
     subject = f"team {team.name}"
@@ -171,11 +208,12 @@ def network_decisions(team: Team, cloud: Cloud) -> tuple[Decision, ...]:
             [text_of_egress(one) for one in (*plan_egress(team, cloud), *plan_hosts(team))],
             ", DNS and identity",
         ),
-        ("ingress", [text_of_ingress(one) for one in plan_ingress(team)], ""),
+        ("ingress", [text_of_ingress(one) for one in plan_ingress(team, {}, catalog)], ""),
     ):
         if chosen:
             why = f"teams[].{what}; in addition to its namespace{beside}"
             found.append(Decision(subject=subject, what=what, chosen="; ".join(chosen), why=why))
+    found += _controller_decisions(team, addons, catalog)
     if cloud.network.host_policy == "CiliumNetworkPolicy":
         hosts = ", ".join(one.host for one in plan_hosts(team)) or "none"
         why = "cluster.network_policies: Cilium enforces host names, with one CiliumNetworkPolicy for the team"

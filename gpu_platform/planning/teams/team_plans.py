@@ -322,14 +322,14 @@ def plan_team(
     cloud: Cloud,
     kubernetes: str | None,
     *,
-    addons: Collection[str] = (),
+    addons: Mapping[str, str],
     queues: bool = False,
     identified: bool = False,
 ) -> Decided[TeamPlan]:
     """Return the plan for a team that has no problems. Workloads that name no image get a pause image.
 
-    `kubernetes` is the cluster's minor version, or None if it is unknown. `addons` are the add-ons of the
-    environment, by name. `queues` indicates whether the team has a queue. `identified` indicates whether its pods
+    `kubernetes` is the cluster's minor version, or None if it is unknown. `addons` contains the
+    environment's add-ons, and whether each is installed or present. `queues` indicates whether the team has a queue. `identified` indicates whether its pods
     have a cloud identity.
     """
     pause_image = available.catalog.images[PAUSE_IMAGE].reference
@@ -404,7 +404,7 @@ def plan_team(
         declared_egress=plan_egress(team, cloud),
         hosts=plan_hosts(team),
         host_policy=cloud.network.host_policy if plan_hosts(team) else None,
-        ingress=plan_ingress(team),
+        ingress=plan_ingress(team, addons, available.catalog),
         object_quota=object_quota(team.quota.objects, addons),
         addon_object_quota=addon_object_quota(team.quota.objects, addons, compute_domains=domains),
         priorities=allowed,
@@ -431,7 +431,7 @@ def plan_team(
         *bare_pod_decisions(team, cloud),
         *fabric.decisions,
         *defaults.decisions,
-        *network_decisions(team, cloud),
+        *network_decisions(team, cloud, addons, available.catalog),
     )
     return Decided(team_plan, (decision, *chosen, *notes))
 
