@@ -2,7 +2,8 @@
 
 Kinds and fields: Kubernetes 1.36 API, and the CustomResourceDefinitions of JobSet v1alpha2, Trainer v1alpha1 and
 v1, KubeRay v1, LeaderWorkerSet v1 and KEDA v1alpha1; read 2026-11-25. A kind that is not installed matches no
-objects.
+objects. Integrations: kubernetes-sigs/kueue v0.19.2, pkg/controller/jobs; ray-project/kuberay v1.7.0,
+rayservice_controller.go (rayClusterSpecForHashing, modifyRayCluster), and ray-project/kuberay#4841; read 2026-11-30.
 """
 
 from __future__ import annotations
@@ -47,13 +48,18 @@ class TemplatePlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateKind:
-    """A kind of object with pod templates. `queued` means that Kueue reads these templates."""
+    """A kind of object with pod templates.
+
+    `integration` is the integration of Kueue that starts an object of this kind with all of its pods, or None.
+    `creates_queued` means that its controller creates objects that Kueue starts, with the same templates.
+    """
 
     kind: str
     group: str
     resource: str
     places: tuple[TemplatePlace, ...]
-    queued: bool = False
+    integration: str | None = None
+    creates_queued: bool = False
 
 
 def _optional(of: str, path: str) -> str:
@@ -89,7 +95,7 @@ TEMPLATE_KINDS: Final = (
         group="batch",
         resource="jobs",
         places=(TemplatePlace(path="spec.template", deadline=_deadline("{of}.spec")),),
-        queued=True,
+        integration="batch/job",
     ),
     TemplateKind(
         kind="CronJob",
@@ -104,7 +110,7 @@ TEMPLATE_KINDS: Final = (
         group="jobset.x-k8s.io",
         resource="jobsets",
         places=(TemplatePlace(items="spec.replicatedJobs", name="name", path=_JOBS, deadline=_OF_JOBS),),
-        queued=True,
+        integration="jobset.x-k8s.io/jobset",
     ),
     TemplateKind(
         kind="TrainingRuntime",
@@ -122,9 +128,15 @@ TEMPLATE_KINDS: Final = (
             TemplatePlace(path="spec.leaderWorkerTemplate.leaderTemplate"),
             TemplatePlace(path="spec.leaderWorkerTemplate.workerTemplate"),
         ),
-        queued=True,
+        integration="leaderworkerset.x-k8s.io/leaderworkerset",
     ),
-    TemplateKind(kind="RayCluster", group="ray.io", resource="rayclusters", places=_ray("spec"), queued=True),
+    TemplateKind(
+        kind="RayCluster",
+        group="ray.io",
+        resource="rayclusters",
+        places=_ray("spec"),
+        integration="ray.io/raycluster",
+    ),
     TemplateKind(
         kind="RayJob",
         group="ray.io",
@@ -133,14 +145,16 @@ TEMPLATE_KINDS: Final = (
             *_ray("spec.rayClusterSpec", _OF_RAY_JOB),
             TemplatePlace(path="spec.submitterPodTemplate", deadline=_OF_RAY_JOB),
         ),
-        queued=True,
+        integration="ray.io/rayjob",
     ),
     TemplateKind(
         kind="RayService",
         group="ray.io",
         resource="rayservices",
         places=_ray("spec.rayClusterConfig"),
-        queued=True,
+        # Kueue's integration of RayServices sets `suspend` in the service, but KubeRay 1.7 copies this field only
+        # to a new RayCluster. Kueue therefore could not stop the pods. It starts each RayCluster instead.
+        creates_queued=True,
     ),
     TemplateKind(
         kind="ScaledJob",
@@ -153,21 +167,25 @@ TEMPLATE_KINDS: Final = (
         group="kubeflow.org",
         resource="pytorchjobs",
         places=(TemplatePlace(items="spec.pytorchReplicaSpecs", path="template", deadline=_OF_RUN),),
+        integration="kubeflow.org/pytorchjob",
     ),
     TemplateKind(
         kind="MPIJob",
         group="kubeflow.org",
         resource="mpijobs",
         places=(TemplatePlace(items="spec.mpiReplicaSpecs", path="template", deadline=_OF_RUN),),
+        integration="kubeflow.org/mpijob",
     ),
 )
 """Every kind that members may create and that starts pods from a template."""
 TRAIN_JOBS: Final = ("trainer.kubeflow.org", "trainjobs")
 """API group and resource of TrainJobs. The pods of a TrainJob use the template of its runtime, with patches."""
-QUEUED_KINDS: Final = tuple(kind for kind in TEMPLATE_KINDS if kind.queued)
-"""Kinds with templates that Kueue reads. Kueue queues the pods of other kinds one by one. A TrainJob has no
-template.
+STARTED_KINDS: Final = tuple(kind for kind in TEMPLATE_KINDS if kind.integration is not None)
+"""Kinds whose objects Kueue starts with all of their pods. Kueue queues the pods of other kinds one by one. A
+TrainJob has no template.
 """
+QUEUED_KINDS: Final = tuple(kind for kind in TEMPLATE_KINDS if kind.integration is not None or kind.creates_queued)
+"""Kinds with templates that Kueue reads."""
 
 
 def templates_of(of: str, kinds: Sequence[TemplateKind] = TEMPLATE_KINDS) -> str:

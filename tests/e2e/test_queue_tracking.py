@@ -10,9 +10,11 @@ import pytest
 
 from gpu_platform.live.client import KubernetesClient, Refused
 from policies import evaluate
+from tests.e2e.impersonation import admitted
 from tests.e2e.queues import KUEUE, Team, job
 from tests.e2e.test_team_queues import e2e_sandbox, queues, search, vision
 from tests.support.eventually import eventually
+from tests.support.permissive import permissive
 from tests.support.restricted import satisfying
 
 __all__ = ["e2e_sandbox", "queues", "search", "vision"]  # fixtures
@@ -255,3 +257,111 @@ def test_a_job_is_not_deleted_without_its_pods(vision: Team) -> None:
 def test_a_job_keeps_no_finalizer_that_leaves_its_pods_behind(vision: Team) -> None:
     with pytest.raises(Refused, match="object-finalizer"):
         vision.client.create(a_job(finalizers=["orphan"]), dry_run=True)
+
+
+PYTORCH = "kubeflow.org/v1"
+RAY = "ray.io/v1"
+
+
+@pytest.fixture
+def custom_kinds(vision: Team) -> Iterator[KubernetesClient]:
+    """An administrator's client, and CRDs of controllers that the sandbox does not run."""
+    client = KubernetesClient(vision.kubeconfig)
+    crds = [
+        permissive(PYTORCH, "PyTorchJob", "pytorchjobs"),
+        permissive(RAY, "RayCluster", "rayclusters"),
+        permissive(RAY, "RayService", "rayservices"),
+    ]
+    for one in crds:
+        client.create(one)
+    yield client
+    for one in crds:
+        live = client.get("apiextensions.k8s.io/v1", "CustomResourceDefinition", one["metadata"]["name"])
+        assert live is not None
+        client.delete(live)
+    eventually(lambda: all(not of_object(client, kind) for kind in ("PyTorchJob", "RayCluster", "RayService")))
+
+
+def of_object(client: KubernetesClient, kind: str) -> list[Object]:
+    """Return the Workloads of all objects of a kind."""
+    return [
+        one
+        for one in client.objects(KUEUE, "Workload", namespace="vision")
+        if any(owner["kind"] == kind for owner in one["metadata"].get("ownerReferences", ()))
+    ]
+
+
+def a_template() -> Object:
+    pod = a_pod()
+    tolerated = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+    return {"metadata": {}, "spec": {**pod["spec"], "tolerations": tolerated}}
+
+
+def test_a_pytorch_job_is_queued_with_all_of_its_pods(
+    vision: Team, search: Team, custom_kinds: KubernetesClient
+) -> None:
+    search.job("all", gpus=8, pods=2)
+    eventually(lambda: search.running("all") == 2)
+    replicas = {"replicas": 1, "restartPolicy": "Never", "template": a_template()}
+    wanted: Object = {
+        "apiVersion": PYTORCH,
+        "kind": "PyTorchJob",
+        "metadata": {"name": "attempt", "namespace": "vision"},
+        "spec": {"pytorchReplicaSpecs": {"Master": replicas, "Worker": replicas}, "runPolicy": {}},
+    }
+    above = {"runPolicy": {"schedulingPolicy": {"priorityClass": "inference"}}}
+    with pytest.raises(Refused, match="queue-priority-class"):
+        vision.client.create({**wanted, "spec": {**wanted["spec"], **above}}, dry_run=True)
+    # Kueue and the quota controller notice a new CRD after some seconds.
+    eventually(lambda: admitted(vision.client, wanted).get("spec", {}).get("runPolicy", {}).get("suspend") is True)
+    vision.client.create(wanted)
+    eventually(lambda: len(of_object(custom_kinds, "PyTorchJob")) == 1)
+    [workload] = of_object(custom_kinds, "PyTorchJob")
+    assert [one["name"] for one in workload["spec"]["podSets"]] == ["master", "worker"]
+    started = {**wanted, "spec": {"runPolicy": {"suspend": False}}}
+    with pytest.raises(Refused, match="queue-start"):
+        vision.client.merge(started)
+
+
+def test_the_clusters_of_a_ray_service_are_queued_one_by_one(
+    vision: Team, search: Team, custom_kinds: KubernetesClient
+) -> None:
+    # KubeRay passes `suspend` of a RayService on only when it creates a RayCluster (ray-project/kuberay#4841).
+    search.job("all", gpus=8, pods=2)
+    eventually(lambda: search.running("all") == 2)
+    group = {"replicas": 1, "minReplicas": 1, "maxReplicas": 1, "groupName": "gpu", "rayStartParams": {}}
+    config: Object = {
+        "headGroupSpec": {"rayStartParams": {}, "template": a_template()},
+        "workerGroupSpecs": [{**group, "template": a_template()}],
+    }
+    wanted: Object = {
+        "apiVersion": RAY,
+        "kind": "RayService",
+        "metadata": {"name": "chat", "namespace": "vision"},
+        "spec": {"rayClusterConfig": config},
+    }
+    # Kueue and the quota controller notice a new CRD after some seconds.
+    eventually(lambda: admitted(vision.client, wanted) != {})
+    alone = {**wanted, "kind": "RayCluster", "spec": config}
+    eventually(lambda: admitted(vision.client, alone).get("spec", {}).get("suspend") is True)
+    service = vision.client.create(wanted)
+    assert "suspend" not in service["spec"]["rayClusterConfig"]
+    owner = {"apiVersion": RAY, "kind": "RayService", "name": "chat", "uid": service["metadata"]["uid"]}
+    for name in ("chat-first", "chat-second"):
+        cluster: Object = {
+            "apiVersion": RAY,
+            "kind": "RayCluster",
+            "metadata": {
+                "name": name,
+                "namespace": "vision",
+                "labels": service["metadata"]["labels"],
+                "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
+            },
+            "spec": config,
+        }
+        assert custom_kinds.create(cluster)["spec"]["suspend"] is True
+    eventually(lambda: len(of_object(custom_kinds, "RayCluster")) == 2)
+    assert not of_object(custom_kinds, "RayService")
+    started = {**cluster, "metadata": {"name": "chat-first", "namespace": "vision"}, "spec": {"suspend": False}}
+    with pytest.raises(Refused, match="queue-start"):
+        vision.client.merge(started)

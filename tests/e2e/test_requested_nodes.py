@@ -19,7 +19,7 @@ __all__ = ["client"]  # a fixture
 pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2e-fabric")]
 
 NAMESPACE = "requested-nodes"
-KINDS = ("JobSet", "LeaderWorkerSet", "RayCluster", "RayService", "TrainingRuntime")
+KINDS = ("JobSet", "LeaderWorkerSet", "RayCluster", "RayService", "TrainingRuntime", "PyTorchJob", "MPIJob")
 
 
 def attempt(kind: str, of_first: dict[str, str], of_second: dict[str, str], **spec: Any) -> dict[str, Any]:
@@ -66,7 +66,7 @@ NO_GPU = {"nvidia.com/gpu": "0"}
 def test_gpus_in_two_templates_need_a_pool_that_is_not_requested(judged: KubernetesClient, kind: str) -> None:
     for where in ({}, {"gpu-platform.dev/pool": "requested"}):
         message = refusal(judged, attempt(kind, GPU, GPU, nodeSelector=where))
-        assert "queue-pod-sets: nvidia.com/gpu in several pod templates" in message
+        assert "queue-pod-sets: nvidia.com/gpu are in several pod templates" in message
     elsewhere = {"gpu-platform.dev/pool": "steady"}
     assert refusal(judged, attempt(kind, GPU, GPU, nodeSelector=elsewhere)) == ""
 
@@ -80,7 +80,7 @@ def test_gpus_in_one_template_are_admitted(judged: KubernetesClient, kind: str) 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_template_that_names_gpus_with_the_amount_0_counts(judged: KubernetesClient, kind: str) -> None:
     """Kueue also creates a PodSet for this template."""
-    assert "queue-pod-sets: nvidia.com/gpu in several" in refusal(judged, attempt(kind, NO_GPU, GPU))
+    assert "queue-pod-sets: nvidia.com/gpu are in several" in refusal(judged, attempt(kind, NO_GPU, GPU))
 
 
 @pytest.mark.parametrize("work", TAKEN.values(), ids=TAKEN.keys())

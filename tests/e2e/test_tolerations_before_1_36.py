@@ -37,7 +37,7 @@ PLATFORM = {
 }
 # Kinds that can wait in a queue. The rule checks the pod specs in their objects, because a waiting object has no
 # pods yet.
-WAITING = ("Pod", "Job", "JobSet", "LeaderWorkerSet", "RayCluster", "RayJob", "RayService")
+WAITING = ("Pod", "Job", "JobSet", "LeaderWorkerSet", "RayCluster", "RayJob", "RayService", "PyTorchJob")
 FIX = "add {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule} to them"
 
 

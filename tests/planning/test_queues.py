@@ -50,6 +50,21 @@ def test_without_queueing_there_are_no_queues_and_quotas_are_as_declared(make_pl
     assert make_plan(pool(), teams=[team()]).queues is None
 
 
+def test_kueue_starts_each_kind_of_job_of_members_with_all_of_its_pods(queues: Any) -> None:
+    plan = queues(pool(), teams=[team()])
+    frameworks = plan.kueue.config["integrations"]["frameworks"]
+    started = {"batch/job", "jobset.x-k8s.io/jobset", "trainer.kubeflow.org/trainjob", "ray.io/rayjob"}
+    assert {*frameworks} >= {*started, "kubeflow.org/pytorchjob", "kubeflow.org/mpijob", "pod"}
+
+
+def test_ray_services_are_queued_as_their_clusters(queues: Any) -> None:
+    # KubeRay 1.7 passes `suspend` on only to a new cluster, so Kueue could not stop a RayService (kuberay#4841).
+    plan = queues(pool(), teams=[team()])
+    frameworks = plan.kueue.config["integrations"]["frameworks"]
+    assert "ray.io/raycluster" in frameworks
+    assert "ray.io/rayservice" not in frameworks
+
+
 def test_a_team_borrows_what_the_pools_have_beyond_its_quota_and_lends_all_of_it(queues: Any) -> None:
     plan = queues(pool(), teams=[team("a", quota={"gpus": 6}), team("b", quota={"gpus": 2})])
     assert [limits(queue, "nvidia.com/gpu") for queue in plan.teams] == [

@@ -16,6 +16,7 @@ from typing import Any, Final
 from gpu_platform.base import names
 from gpu_platform.base.quantity import parse_duration
 from gpu_platform.catalog import Catalog
+from gpu_platform.catalog.template_kinds import STARTED_KINDS
 from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.pools.section import PoolPlan
@@ -30,13 +31,8 @@ MAX_DEVICE_CLASSES: Final = 16
 # Pods of Deployments and StatefulSets are queued as single pods, because Kueue's StatefulSet integration rejects
 # changes to their size.
 _FRAMEWORKS: Final = (
-    "batch/job",
-    "jobset.x-k8s.io/jobset",
+    *(str(kind.integration) for kind in STARTED_KINDS),
     "trainer.kubeflow.org/trainjob",
-    "ray.io/raycluster",
-    "ray.io/rayjob",
-    "ray.io/rayservice",
-    "leaderworkerset.x-k8s.io/leaderworkerset",
     "pod",
 )
 # GKE's firewall lets the control plane reach ports 443 and 10250 of private nodes. Kueue's default is 9443.

@@ -16,7 +16,13 @@ from typing import Final
 from gpu_platform.base import names
 from gpu_platform.catalog.admission_rules import AdmissionPolicy, Value, admission_rules, literal
 from gpu_platform.catalog.pod_limits import WORKLOAD_OF_OTHERS
-from gpu_platform.catalog.template_kinds import QUEUED_KINDS, TEMPLATE_KINDS, TRAIN_JOBS, patches_of
+from gpu_platform.catalog.template_kinds import (
+    QUEUED_KINDS,
+    STARTED_KINDS,
+    TEMPLATE_KINDS,
+    TRAIN_JOBS,
+    patches_of,
+)
 from gpu_platform.planning.queues.section import TeamQueuePlan
 from gpu_platform.planning.teams.cel import IS_GPU_RESOURCE, asks_for_gpus, container_asks_for_gpus
 
@@ -57,7 +63,7 @@ def _values(queue: TeamQueuePlan) -> Mapping[str, Value]:
         "priorities": queue.priorities,
         "priorities_text": ", ".join(queue.priorities) or "none",
         "queued_kinds": _QUEUED_KINDS,
-        "queued_owners": ("TrainJob", *_QUEUED_KINDS),
+        "queued_owners": ("TrainJob", *(kind.kind for kind in STARTED_KINDS)),
         "workload_of_others": WORKLOAD_OF_OTHERS,
         "kueue_prefix": "kueue.x-k8s.io/",
         "elastic_job": "kueue.x-k8s.io/elastic-job",
