@@ -31,6 +31,8 @@ def _no_shared_memory(stack: Stack, workload: Workload, _: Settings) -> Iterator
         return
     if not workload.trains(stack) or workload.namespace == names.HEADROOM_NAMESPACE:  # headroom pods are idle
         return
+    if workload.resource.kind.startswith("ray.io/"):  # KubeRay mounts a /dev/shm as large as the memory
+        return
     if _mps_mounts_its_own(stack, workload):
         return
     in_memory = {

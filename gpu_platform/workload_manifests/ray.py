@@ -38,7 +38,10 @@ def ray_cluster(team: TeamPods, cluster: RayClusterPlan) -> list[Manifest]:
                         "replicas": workers.pod.workload.replicas,
                         "minReplicas": workers.pod.workload.replicas,
                         "maxReplicas": workers.pod.workload.replicas,
-                        "rayStartParams": {"num-gpus": str(workers.gpus)} if workers.gpus else {},
+                        "rayStartParams": {
+                            **({"num-gpus": str(workers.gpus)} if workers.gpus else {}),
+                            **({"plasma-directory": workers.object_store} if workers.object_store else {}),
+                        },
                         "template": team.template(workers.pod, {}, name="ray-worker"),
                     }
                     for workers in cluster.workers

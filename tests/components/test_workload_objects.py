@@ -367,6 +367,38 @@ def test_a_ray_cluster_scales_by_nobody_but_the_stack_file(found: Recorded) -> N
     assert SERVICE["replicas"] == manifest(found, "ScaledObject", "chat")["spec"]["minReplicaCount"]
 
 
+def ray_workers(pool_fields: dict[str, Any], quota: dict[str, int], **fields: Any) -> dict[str, Any]:
+    """Return the manifest of the workers of a Ray cluster whose only pool has these fields."""
+    workers = {"name": "w", "pool": "train", **fields}
+    cluster = {"name": "ray", "image": "registry.example.com/ray:1", "version": "2.49.0", "head": {}}
+    own = team(quota=quota, ray_clusters=[{**cluster, "workers": [workers]}])
+    stack = environment(
+        pool(machine_type="g6.2xlarge", zones=["us-east-2a"], **{"workload": "inference", **pool_fields}),
+        cluster={"provider": "eks", "name": "ml", "region": "us-east-2"},
+        addons={"kuberay": "install"},
+        teams=[own],
+    )
+    (found,) = record_platform(stack).one("RayCluster", "ray").inputs["spec"]["workerGroupSpecs"]
+    return found
+
+
+def test_the_shared_memory_of_ray_workers_holds_their_object_store() -> None:
+    # Ray's object store takes 30 % of the memory, and moves to /tmp if /dev/shm is smaller (kuberay#2640).
+    def volumes(**fields: str) -> Any:
+        spec = ray_workers({}, {"gpus": 1}, memory="16Gi", **fields)["template"]["spec"]
+        return [one["emptyDir"] for one in spec["volumes"]]
+
+    assert volumes() == [{"medium": "Memory", "sizeLimit": "16Gi"}]
+    assert volumes(shared_memory="2Gi") == [{"medium": "Memory", "sizeLimit": "2Gi"}]
+
+
+def test_ray_workers_leave_the_shared_memory_of_the_mps_daemon_in_place() -> None:
+    # KubeRay mounts its own /dev/shm unless the object store has another directory.
+    found = ray_workers({"sharing": {"mode": "mps", "replicas": 2}}, {"shared": 1})
+    assert found["rayStartParams"] == {"num-gpus": "1", "plasma-directory": "/tmp"}  # noqa: S108
+    assert "plasma-directory" not in ray_workers({}, {"gpus": 1})["rayStartParams"]
+
+
 def test_a_deployment_waits_longer_than_the_default_for_a_new_node() -> None:
     own = team(quota={"gpus": 8}, workloads=[{"name": "web", "pool": "train", "gpus": 1, "replicas": 1}])
     deployment = record_platform(environment(pool(), teams=[own])).one("Deployment", "web")

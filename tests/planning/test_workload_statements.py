@@ -154,7 +154,7 @@ EXPECTED = {
             "w: preferred topology.k8s.aws/network-node-layer-3",
             "Kueue starts the pods on nodes that are close to each other",
         ),
-        "storage": ("/dev/shm: 8192Mi of the pod's memory", "what the pods write is deleted with them"),
+        "storage": ("/dev/shm: 32Gi of the pod's memory", "what the pods write is deleted with them"),
         "fits": (
             "w: 2 pods, of at most 32 at once",
             "w: pool train has 8 nodes, each with capacity for 4 pods; "

@@ -84,6 +84,14 @@ def test_a_job_trains_if_it_selects_nodes_for_training_wherever_their_pools_are(
     assert len(violations("shm-for-training", job(pods))) == found
 
 
+def test_kuberay_gives_ray_workers_shared_memory() -> None:
+    pods = pod_spec(container(EIGHT), nodeSelector={"gpu-platform.dev/pool": "train"})
+    workers = {"groupName": "w", "replicas": 2, "template": {"spec": pods}}
+    spec = {"headGroupSpec": {"template": {"spec": {}}}, "workerGroupSpecs": [workers]}
+    cluster = kubernetes("ray.io/v1:RayCluster", "ray", spec)
+    assert violations("shm-for-training", node(workload="training"), cluster) == []
+
+
 # -- active-deadline --------------------------------------------------------------------------------------
 
 

@@ -536,6 +536,7 @@ def _ray(cluster: RayCluster, of: _TeamContext) -> RayClusterPlan:
                 name=workers.name,
                 pod=_ray_workers(cluster, workers, of),
                 gpus=workers.gpus,
+                object_store=_object_store(workers, of),
             )
             for workers in cluster.workers
         ),
@@ -545,8 +546,22 @@ def _ray(cluster: RayCluster, of: _TeamContext) -> RayClusterPlan:
 def _ray_workers(cluster: RayCluster, workers: RayWorkers, of: _TeamContext) -> PodPlan:
     pods, name = workers.replicas, f"{cluster.name}-{workers.name}"
     pod = _pod(name, workers, cluster, cluster.image, (), pods, of, together=pods > 1)
+    if workers.shared_memory is None and pod.workload.shared_memory is not None:
+        # Ray's object store takes 30 % of the memory, and moves to the disk if /dev/shm is smaller. Source:
+        # ray-project/ray, determine_plasma_store_config in python/ray/_private/services.py; read 2026-11-30.
+        pod = replace(pod, workload=replace(pod.workload, shared_memory=pod.workload.memory))
     levels = of.levels.get(workers.pool, ()) if pod.workload.units else ()
     return replace(pod, annotations=topology_annotation(levels, pods))
+
+
+def _object_store(workers: RayWorkers, of: _TeamContext) -> str | None:
+    """Return the directory of Ray's object store, or None for /dev/shm.
+
+    KubeRay mounts /dev/shm unless the directory is set. On a pool with MPS, that would hide the /dev/shm of the
+    MPS daemon. Source: ray-project/kuberay v1.7.0, BuildPod in ray-operator/controllers/ray/common/pod.go.
+    """
+    pool = next(one for one in of.available.pools if one.name == workers.pool)
+    return "/tmp" if pool.mounts_shared_memory else None  # noqa: S108 - a directory of the container
 
 
 def _head(cluster: RayCluster, of: _TeamContext) -> WorkloadPlan:

@@ -210,11 +210,14 @@ class BatchJobPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RayWorkersPlan:
-    """Ray workers of one kind. `gpus` is the number of GPUs that Ray counts for each worker."""
+    """Ray workers of one kind. `gpus` is the number of GPUs that Ray counts for each worker. `object_store` is the
+    directory of Ray's object store, or None for /dev/shm.
+    """
 
     name: str
     pod: PodPlan
     gpus: int
+    object_store: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
