@@ -28,6 +28,12 @@ _DRAIN_SECONDS: Final = 10
 `grace`.
 """
 _LONGEST_PERIOD: Final = 1800  # maximum period of a scaling policy
+# Without this annotation, a program that gives up while other pods of its group still pull the image, or wait for
+# nodes, would restart all of them, again and again. Source: LeaderWorkerSet 0.8, docs on failure handling, and
+# kubernetes-sigs/lws#726; read 2026-11-30.
+_AFTER_START: Final[Mapping[str, str]] = {
+    "leaderworkerset.sigs.k8s.io/experimental-recreate-group-after-start": "true"
+}
 _LEADER: Final[Mapping[str, str]] = {"leaderworkerset.sigs.k8s.io/worker-index": "0"}
 
 
@@ -117,7 +123,7 @@ def _leader_worker_set(team: TeamPods, service: InferenceServicePlan) -> Manifes
         "leaderWorkerTemplate": {
             "size": service.nodes,
             # A copy of the model cannot serve requests if one of its pods is missing, so all of its pods are
-            # restarted.
+            # restarted once all of them have started.
             "restartPolicy": "RecreateGroupOnPodRestart",
             "leaderTemplate": team.template(service.pod, _serving(service)),
             "workerTemplate": team.template(service.pod, {}),
@@ -126,7 +132,7 @@ def _leader_worker_set(team: TeamPods, service: InferenceServicePlan) -> Manifes
     return {
         "apiVersion": "leaderworkerset.x-k8s.io/v1",
         "kind": "LeaderWorkerSet",
-        "metadata": team.metadata(name, queued=True),
+        "metadata": {**team.metadata(name, queued=True), "annotations": dict(_AFTER_START)},
         "spec": spec,
     }
 

@@ -197,6 +197,9 @@ def test_a_multi_node_copy_restarts_as_a_whole(few: Recorded) -> None:
     assert worker["resources"]["limits"]["nvidia.com/gpu"] == "8"
     assert worker["resources"]["limits"]["vpc.amazonaws.com/efa"] == "4"
     assert (leader["image"], leader["env"]) == (worker["image"], worker["env"])
+    # A program that gives up while other pods pull their image must not restart them (lws#726).
+    after_start = "leaderworkerset.sigs.k8s.io/experimental-recreate-group-after-start"
+    assert one["metadata"]["annotations"][after_start] == "true"
     # Only the leader answers requests, so only its container has probes.
     assert "readinessProbe" in leader
     assert not {"readinessProbe", "livenessProbe", "startupProbe", "ports"} & set(worker)
