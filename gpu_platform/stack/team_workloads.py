@@ -175,7 +175,7 @@ class TrainingJob(RequestedResources, ContainerSettings):
     """
     deadline: Duration = "24h"
     """Maximum duration of the job, excluding the time that it waits in the queue. A job that takes longer is
-    terminated.
+    terminated. With `api: jobset` it is the maximum duration of each attempt.
     """
     grace: Duration = "2m"
     """Time from SIGTERM to SIGKILL, which must be long enough to write a checkpoint."""

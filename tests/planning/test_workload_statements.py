@@ -276,3 +276,12 @@ def test_parts_that_a_queue_starts_together_must_fit_at_once(topology: bool) -> 
     assert problems(stack)["teams[0].batch_jobs[0].replicas"].startswith("3 pods at the same time; at most 2")
     batch["parts"] = 2  # only two pods run at the same time
     assert plan_platform(stack, "test")
+
+
+def test_the_deadline_of_a_jobset_is_stated_to_apply_to_each_attempt() -> None:
+    # Each restart creates the Job, and with it the deadline, again (kubernetes-sigs/jobset#1186).
+    addons = dict.fromkeys(("jobset", "kuberay", "leaderworkerset", "keda", "prometheus"), "install")
+    _, why = statements(plan(addons=addons), "training job vision/pretrain")["pods"]
+    assert why == "addons has jobset; the deadline applies to each attempt, because a JobSet has no deadline"
+    _, why = statements(plan(addons={**addons, "trainer": "install"}), "training job vision/pretrain")["pods"]
+    assert "deadline" not in why

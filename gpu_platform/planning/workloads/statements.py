@@ -35,6 +35,9 @@ from gpu_platform.stack.team import Team
 _LAUNCHER: Final = "gpu_platform_training.train"  # this launcher writes checkpoints without renaming files
 _APART: Final = "different zones and nodes where possible: replicas do not fail together"
 _TRAINING: Final = {"job": "an indexed Job", "jobset": "a JobSet", "trainjob": "a TrainJob"}
+# A JobSet has no deadline. The deadline of its Job begins again when the JobSet creates the Job again
+# (kubernetes-sigs/jobset#1186; read 2026-11-30).
+_EACH_ATTEMPT: Final = "; the deadline applies to each attempt, because a JobSet has no deadline"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +149,7 @@ def _training(field: str, job: TrainingJobPlan, asked: StatementContext) -> _Ent
         field=field,
         pods={"": job.pod},
         how=_TRAINING[job.api],
-        why=("declared" if declared.api else has) + warning,
+        why=("declared" if declared.api else has) + (_EACH_ATTEMPT if job.api == "jobset" else "") + warning,
         start=_whole(workload.replicas, "pod"),
         claim=job.claim,
     )
