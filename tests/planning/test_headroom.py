@@ -111,7 +111,7 @@ def test_headroom_of_shares_is_priced_as_the_nodes_that_karpenter_adds() -> None
     grows = {"count": {"min": 0, "desired": 0, "max": 6}, "zones": None, "provisioner": "karpenter"}
     why = explained({**shared, **grows, "headroom": 1, "usd_per_hour": 2}).why
     assert "keep 4 nodes, for 8.00 USD/h" in why
-    assert "Karpenter plans one GPU for each of these pods" in why
+    assert "Karpenter plans one GPU for each headroom pod" in why
     why = explained({**shared, **grows, "headroom": 2, "usd_per_hour": 2}).why
     assert "keep 6 nodes, for 12.00 USD/h" in why
 

@@ -239,7 +239,7 @@ def test_check_and_preview_name_quotas_unusable_outside_of_blocks() -> None:
         "pools[0].capacity: pool train has nodes from 2026-12-20T11:30:00Z until 2026-12-27T11:30:00Z; before"
     )
     assert "quotas of nvidia.com/gpu on it (vision 16)" in notice
-    assert "put them back after queueing.pods_ready_timeout" in notice
+    assert "requeue them after queueing.pods_ready_timeout" in notice
     assert notices(block, team) == (), "a block without times"
 
 

@@ -83,7 +83,7 @@ _PRODUCTS: Final = (
         title="NVIDIA device plugin",
         image=r"(^|/)k8s-device-plugin[:@]",
         effect="collides",
-        why="two device plugins register the same resource, and the kubelet keeps the last one",
+        why="two device plugins register the same resource, and the kubelet keeps only the last registration",
         fix="write cluster.parts.device_plugin: present, or remove it, because the GPU Operator installs one",
         part="device_plugin",
     ),

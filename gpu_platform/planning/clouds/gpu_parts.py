@@ -34,7 +34,7 @@ _OPERANDS: Final = (
         kind="DaemonSet",
         label="nvidia-device-plugin",
         image="k8s-device-plugin",
-        alone="two device plugins register the same resource, and the kubelet keeps the last one",
+        alone="two device plugins register the same resource, and the kubelet keeps only the last registration",
         may_keep_off=True,
     ),
     PartPlan(

@@ -60,7 +60,8 @@ def crd_problems(
             yield Problem(
                 part.place,
                 f"install, but the cluster has the CRDs {', '.join(names)} of another installation",
-                f"CRDs of Helm release {part.chart.namespace}/{part.chart.name}, because Helm refuses any other",
+                f"CRDs of Helm release {part.chart.namespace}/{part.chart.name}, because "
+                "Helm refuses CRDs of any other release",
                 f"run `{adopting(part.chart, names)}` to give them to that release; nothing was changed",
             )
 

@@ -40,7 +40,9 @@ class PartPlan:
     objects: tuple[tuple[str, str], ...] = ()
     """API versions and kinds of the custom resources that configure the controller."""
     may_keep_off: bool = False
-    """Whether the owner may run another instance whose node selector keeps it off the pools' nodes."""
+    """Whether the cluster's owner may run another installation of the controller, if a node selector keeps its
+    pods off the pools' nodes.
+    """
 
     @property
     def place(self) -> str:
@@ -52,7 +54,9 @@ class PartPlan:
         return {"name": self.name, "title": self.title, "install": self.install}
 
     def too_old(self, version: str) -> str:
-        """Return why the owner's version is too old, or an empty string if it is new enough or not a version."""
+        """Return why the version that the cluster's owner has installed is too old. Return an empty string if it
+        is new enough, or if the text is not a version.
+        """
         if self.least is None:
             return ""
         least, why = self.least

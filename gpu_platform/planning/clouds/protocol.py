@@ -307,7 +307,7 @@ class CloudNetwork:
     isolates_bare_pods: bool = True
     """Whether the cloud also enforces network policies for pods that have no controller."""
     closed_ports: str | None = None
-    """Why the control plane reaches webhooks only on ports 443 and 10250, or None if it reaches all ports."""
+    """Why the control plane can reach webhooks only on ports 443 and 10250, or None if it can reach all ports."""
     host_policy: HostPolicy | None = "FQDNNetworkPolicy"
     """The kind of network policy that supports host names, or None if the cluster has no such policy."""
     pod_egress: tuple[PodEgress, ...] = ()
@@ -404,11 +404,11 @@ class Cloud:
     has_identities: bool = True
     """Whether the pods of a team can have a cloud identity."""
     runs_kueue: bool = False
-    """Whether Kueue runs as a process next to the cluster, instead of being installed from its Helm chart."""
+    """Whether Kueue runs as a process outside the cluster, instead of being installed from its Helm chart."""
     autoscaler_flags: Literal["program", "owner", "nobody"] = "owner"
     """Who sets the flags of the Cluster Autoscaler for the cluster's nodes."""
     growing_nodes: GrowingNodes | None = None
-    """Nodes that an autoscaler adds in addition to the pools' nodes, or None."""
+    """Nodes that belong to no pool and that an autoscaler adds, or None if an autoscaler adds no such nodes."""
     scheduler: SchedulerPlan = ASSUMED_SCHEDULER
     """The settings of the cluster's kube-scheduler."""
     added_resources: tuple[str, ...] = ()

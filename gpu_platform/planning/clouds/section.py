@@ -387,7 +387,7 @@ class CloudNodes:
     timeouts: Timeouts = field(default_factory=Timeouts)
     """How long the deployment engine waits for the pool."""
     roll_limits: RollLimits = field(default_factory=RollLimits)
-    """How the pool's nodes are rolled, and the limits of the rolling update."""
+    """How the pool's nodes are rolled, including the limits of the rolling update."""
     alternatives: tuple[str, ...] = ()
     """Other machine types that the pool's nodes may have."""
     account_needs: tuple[AccountNeed, ...] = ()
@@ -403,7 +403,7 @@ class CloudNodes:
     equal_zones: bool = False
     """Whether the pool has the same number of nodes in each zone when `up` sets the number."""
     keeps_version: bool = False
-    """Whether the cloud does not upgrade the pool's nodes before support for their Kubernetes version ends."""
+    """Whether the cloud keeps the pool's nodes at their Kubernetes version until support for this version ends."""
     relabels_in_place: bool = True
     """Whether changed labels are applied to existing nodes. If not, the cloud creates new nodes with the changed
     labels.
@@ -421,7 +421,8 @@ class CloudNodes:
     node_fabric: NodeFabric | None = None
     """The fabric of the NICs if pods need host paths or capabilities to use the NICs, or else None."""
     replacement: str = ""
-    """How to replace a broken node, as text. It names the resource that creates the pool's nodes, and the steps.
+    """How to replace a broken node, as text. The text names the resource that creates the pool's nodes, and the
+    steps.
     """
     replaced_by_claim: bool = False
     """Whether deleting the NodeClaim that owns a Node object replaces the node."""
@@ -443,9 +444,9 @@ class CloudNodes:
     pod_endings: tuple[PodEnding, ...] = ()
     """Reasons why pods on the pool's nodes are terminated, other than the schedule."""
     moves_pods: str = ""
-    """When an autoscaler removes nodes with running pods, and the controllers are expected to replace the pods.
-
-    It is empty if the autoscaler removes only empty nodes, or spares the pods of controllers such as KubeRay.
+    """Conditions under which an autoscaler removes nodes while pods run on them, as text. The controllers of these
+    pods are expected to replace them. The text is empty if the autoscaler removes only empty nodes, or spares the
+    pods of controllers such as KubeRay.
     """
 
 

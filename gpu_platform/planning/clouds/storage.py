@@ -173,8 +173,8 @@ class CloudStorage(Protocol):
 class StoragePlan:
     """The storage classes of an environment, and the volumes of its teams.
 
-    `team_stack_volumes` are the volumes of teams with a separate stack. The team's stack creates them, because it
-    also creates the team's namespaces. `retained` lists the resources that `destroy` does not delete.
+    `team_stack_volumes` are the volumes of teams with a separate stack. A team's stack creates these volumes,
+    because it also creates the team's namespace. `retained` lists the resources that `destroy` does not delete.
     """
 
     classes: tuple[StorageClassPlan, ...] = ()

@@ -68,7 +68,7 @@ def decisions(context: CompleteContext, pools: Sequence[PoolPlan]) -> Iterator[D
     """Yield a warning if pools with the same resource and taints have different autoscalers, and no queue selects
     a pool.
 
-    For a pending pod that fits on both pools, both autoscalers may then create a node.
+    For a pending pod that fits on both pools, both autoscalers may then create a node for this pod.
     """
     if context.environment.queueing is not None:
         return

@@ -66,7 +66,7 @@ def idle_cost(pools: Sequence[PoolPlan], cost: CostPlan, held: Mapping[str, Mapp
 
 
 def _total(lines: Sequence[PoolCost], used: Mapping[str, float]) -> float | None:
-    """Return the cost of the unused part of all pools with a known price, or None if no pool has one.
+    """Return the cost of the unused part of all pools with a known price, or None if no pool has a known price.
 
     `used` contains the used fraction of each pool.
     """
@@ -195,13 +195,14 @@ def _budget(subject: str, cost: CostPlan, budget: Budget, *, alerts: bool) -> It
             chosen=f"{cost.usd_per_hour * HOURS_PER_MONTH:,.0f} of {budget.usd_per_month:,.0f} USD a month",
             why="the desired nodes; an alert fires if the running nodes cost more"
             if alerts
-            else "the desired nodes; no alert watches the running nodes, because it needs the Prometheus operator "
-            "and the program's own exporter",
+            else "the desired nodes; no alert compares the cost of the running nodes with the budget, because "
+            "such an alert needs the Prometheus operator and the program's own exporter",
         )
     if cost.unknown:
         yield Decision(
             subject=subject,
             what="warning: budget",
             chosen="without " + ", ".join(f"pool {name}" for name in cost.unknown),
-            why="their prices are not known, so neither `check` nor an alert counts them; set usd_per_hour",
+            why="their prices are not known, so neither `check` nor an alert includes their cost; "
+            "set usd_per_hour",
         )

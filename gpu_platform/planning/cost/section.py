@@ -16,9 +16,8 @@ class PoolCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsedPrices:
-    """On-demand list prices of one region, with the dates of the lists. They determine the cost of pools.
-
-    `reference` is true if the stack file sets no region. The prices at the cluster's location may then
+    """On-demand list prices of one region, with the dates of the lists. The cost of pools is calculated from these
+    prices. `reference` is true if the stack file sets no region. The prices at the cluster's location may then
     differ.
     """
 

@@ -215,7 +215,7 @@ def _notes(usage: Usage) -> Iterator[Note]:
     if not any(path[0] == "device" for path in usage.paths):
         yield Note("no mention of device", "the expression is true for all devices or for none")
     if ("device", "allowMultipleAllocations") in usage.paths:
-        yield Note("device.allowMultipleAllocations", "by default, only Kubernetes 1.36 and newer have it")
+        yield Note("device.allowMultipleAllocations", "by default, only Kubernetes 1.36 and newer have this field")
     for path in usage.paths:
         if path[0] != "device" or len(path) not in (3, 4) or path[1] not in KNOWN:
             continue

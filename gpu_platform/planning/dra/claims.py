@@ -184,7 +184,7 @@ def check_demands_met(
     `here` records problems at the last requirement.
     """
     if any(demand.product is not None and catalog.find_gpu(demand.product) is None for demand in demands):
-        return  # an unknown product has already been recorded
+        return  # a problem for the unknown product has already been recorded
     of_kind = [device for device in devices if device.type == kind]
     if not of_kind:
         here.add(

@@ -80,8 +80,8 @@ def _driver_remedy(requirements: NodeRequirements) -> str:
     match requirements.software.driver:
         case "operator":
             return (
-                "wait for the operator's driver rollout on this node; if none begins, the driver is from the "
-                "host or from an operator that the owner installed"
+                "wait for the operator's driver rollout on this node; if no rollout begins, the driver is from "
+                "the host or from an operator that the owner installed"
             )
         case "installer":
             return "the node gets the driver when it boots: drain it, then reboot or replace it"
@@ -99,7 +99,7 @@ def _driver_remedy(requirements: NodeRequirements) -> str:
 
 
 def _node(requirements: NodeRequirements, cloud: Cloud, catalog: Catalog, nodes: CloudNodes) -> NodeExpectation:
-    """Return the expected `v1/Node` objects of a pool once their GPUs and NICs are advertised."""
+    """Return the `v1/Node` objects that are expected in a pool after the GPUs and NICs have been advertised."""
     machine, sharing, software = requirements.machine, requirements.sharing, requirements.software
     nic_resources, nics = nodes.nic_resources, nodes.nic_devices
     published = nics if nics is not None and nics.driver is not None else None

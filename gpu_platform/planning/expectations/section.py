@@ -129,7 +129,7 @@ class PoolExpectations:
 
 
 def expectations_hash(content: Mapping[str, Any]) -> str:
-    """Return the hash of an Expectations JSON. A hash that `content` already contains is ignored."""
+    """Return the hash of the JSON form of Expectations. A hash that `content` already contains is ignored."""
     rest = {key: value for key, value in content.items() if key != "hash"}
     text = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -187,7 +187,7 @@ def _left(workload: WorkloadPlan, team: TeamPlan, nominal: Mapping[tuple[str, st
     if not workload.resource:
         return _BATCH_PODS if nominal is None else 0
     key = names.quota_key(workload.resource)
-    if key not in team.quota:  # The resource is a device class from the stack file. Kubernetes counts its claims.
+    if key not in team.quota:  # The resource is a device class from the stack file. A quota limits its claims.
         key = next((one for one in team.quota if one.endswith(names.DEVICE_QUOTA_SUFFIX)), key)
     alike = [one for one in team.workloads if one.resource == workload.resource]
     left = int(team.quota.get(key, "0")) - sum(one.units * one.replicas for one in alike)

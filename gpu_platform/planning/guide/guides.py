@@ -140,7 +140,7 @@ def _plan(
 
 
 def _granted(pool: PoolPlan, team: TeamPlan, queue: TeamQueuePlan | None) -> bool:
-    """Return whether the team may use any resource of a pool. CPU pools are open to all teams."""
+    """Return whether the team may use at least one resource of a pool. CPU pools are open to all teams."""
     if pool.has_gpus and queue is not None:
         return any(flavor.pool == pool.name for flavor in queue.flavors)
     devices = any(

@@ -82,7 +82,7 @@ class GuideVolume:
 class GuideCleanup:
     """The clean-up rules for the namespace. If `delete` is false, the objects are only reported.
 
-    Times have the format of the stack file. None means never.
+    Times have the format of the stack file. A time of None means never.
     """
 
     delete: bool

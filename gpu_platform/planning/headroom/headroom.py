@@ -127,12 +127,12 @@ def decisions(plan: HeadroomPlan | None, pools: Sequence[PoolPlan]) -> Iterator[
         price = pool.price_usd_per_hour
         costs = "at an unknown price" if price is None else f"for {price * nodes:.2f} USD/h"
         why = f"{counted(sum(one.replicas for one in held), 'pod')} of priority {PRIORITY} keep"
-        why += f" {counted(nodes, 'node')}, {costs} while no team uses it: team pods preempt them, and the"
-        why += " autoscaler then adds nodes"
+        why += f" {counted(nodes, 'node')}, {costs} while no team uses the capacity; team pods preempt these"
+        why += " pods, and the autoscaler then adds nodes"
         if _plans_shares_as_gpus(pool):
             why += (
-                "; Karpenter plans one GPU for each of these pods, and only learns later that a GPU has room for "
-                "several"
+                "; Karpenter plans one GPU for each headroom pod, and only learns later that a GPU has room for "
+                "several of them"
             )
         yield Decision(
             subject=f"pool {pool.name}",

@@ -40,8 +40,7 @@ class IllegalLayout:
 
 
 def place(mig: Mig, layout: Mapping[str, int]) -> tuple[GpuInstance, ...] | None:
-    """Return one placement of every instance of `layout` (profile name to count), or None if there is none.
-
+    """Return one placement of every instance of `layout` (profile name to count), or None if no placement exists.
     The result is also None if the GPU does not have one of the profiles. The placement is ordered by start
     position.
     """

@@ -34,8 +34,8 @@ _XID_ALERTS: Final = {
     "GpuXidReset": "drain the node and reset the GPU",
     "GpuXidRestart": "drain the node and power-cycle it",
     "GpuXidWorkflow": "drain the node and follow the runbook of this alert",
-    "GpuXidText": "the line in the kernel log shows whether the node needs action, see `validate`",
-    "GpuXidApplication": "a fault in the program that uses it",
+    "GpuXidText": "the message in the kernel log shows whether the node needs action (see `validate`)",
+    "GpuXidApplication": "a fault in the program that uses the GPU",
     "GpuXidUnclassified": "collect nvidia-bug-report.sh, and drain the node if the error comes back",
 }
 # The exporter reads every 30 s, so 5 minutes contain 10 samples.

@@ -63,12 +63,13 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[Monitor
     managed = context.cloud.managed_prometheus and not service_monitor
     pod_monitoring = managed and (has_exporter or agents)
     if monitoring.prometheus_operator is None and pod_monitoring:
-        why = "the new cluster has managed Prometheus, billed per sample; prometheus_operator: true uses yours"
+        why = "the new cluster has managed Prometheus, which is billed per sample; to use your own Prometheus "
+        why += "operator instead, write prometheus_operator: true"
         decisions = (Decision(subject="monitoring", what="scraping", chosen="a PodMonitoring", why=why),)
     elif monitoring.prometheus_operator is None and managed:
         why = (
-            "managed Prometheus scrapes the GPU Operator's exporter, which no pool has, and node agents, which "
-            "have metrics only with validation: {metrics: true}"
+            "managed Prometheus scrapes the GPU Operator's exporter, which runs on no pool, and node agents, "
+            "which export metrics only with validation: {metrics: true}"
         )
         decisions = (Decision(subject="monitoring", what="PodMonitoring and rules", chosen="none", why=why),)
     elif monitoring.prometheus_operator is None and not has_operator:

@@ -49,13 +49,13 @@ class Taint:
 READINESS_TAINT: Final = Taint(key=names.READINESS_TAINT_KEY, value="pending", effect="NoSchedule")
 STARTUP_TAINT: Final = Taint(key=names.STARTUP_TAINT_KEY, value="true", effect="NoSchedule")
 FAILED_TAINT: Final = Taint(key=names.FAILED_TAINT_KEY, value="", effect="NoSchedule")
-"""Taint that the node agent sets on a failing node. On the node, its value is the name of a Lease, because Leases
-limit how many nodes of a pool are tainted.
+"""Taint that the node agent sets on a failing node. On the node, the value of the taint is the name of a Lease,
+because Leases limit how many nodes of a pool are tainted.
 """
 HOLDING_TAINTS: Final = (READINESS_TAINT, STARTUP_TAINT, FAILED_TAINT)
 
 HUGE_PAGE_MIB = 2
-"""Size in MiB of the huge pages that nodes reserve."""
+"""Size in MiB of each huge page that nodes reserve."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

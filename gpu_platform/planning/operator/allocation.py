@@ -30,7 +30,7 @@ def allocation_decisions(context: CompleteContext, pools: Sequence[PoolPlan]) ->
         subject="operator",
         what="allocation",
         chosen="GPUCluster with the DRA driver; no device plugin, feature discovery or MIG manager",
-        why="the pools have mode: dra; only a new cluster can have a ClusterPolicy again",
+        why="the pools have mode: dra; to go back to a ClusterPolicy, you need a new cluster",
     )
     if context.kubernetes == MINIMUM_KUBERNETES:
         yield Decision(
@@ -45,7 +45,8 @@ def allocation_decisions(context: CompleteContext, pools: Sequence[PoolPlan]) ->
                 subject=f"pool {pool.name}",
                 what="partitions",
                 chosen=f"feature gate {FEATURE_GATE}, which is alpha",
-                why="instances are created when a claim requests one; earlier instances are destroyed",
+                why="MIG instances are created when claims request them; instances that existed before are "
+                "destroyed",
             )
 
 

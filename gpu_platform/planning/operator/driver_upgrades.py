@@ -24,7 +24,7 @@ operator's default is 300.
 _ALL: Final = "100%"
 """Value of `maxUnavailable`, which also counts cordoned nodes and nodes that are not ready.
 
-With a lower limit, all upgrades would stop as soon as this many nodes are cordoned or not ready. A failed upgrade
+With a lower value, all upgrades would stop as soon as this many nodes are cordoned or not ready. A failed upgrade
 keeps its slot of `maxParallelUpgrades`, which limits how far a bad driver spreads. Only cordoned nodes are
 upgraded without a slot. A node that is not ready takes a slot like any other node, and keeps it until it is ready.
 Source: pkg/upgrade/common_manager.go, GetUpgradesAvailable and GetUpgradesInProgress, and upgrade_inplace.go,

@@ -154,7 +154,7 @@ def _plan(
                 subject="operator",
                 what="GDRCopy",
                 chosen="on: installed with the driver, or part of the node image",
-                why="in training over RDMA, UCX and NVSHMEM use it to exchange small messages with GPUs",
+                why="UCX and NVSHMEM use it in training over RDMA, to exchange small messages with GPUs",
             ),
         )
     decisions += _runtime_decisions(settings, pools, release, declared, catalog)

@@ -35,8 +35,8 @@ class OperatorPlan:
     install: Literal["helm", "cluster-policy", "gpu-cluster", "none"]
     """How the operator is installed.
 
-    With `helm`, the chart creates the operator's object. With `none`, the cluster's owner has installed the
-    operator. Otherwise the program creates the object itself, for the simulated operator.
+    With `helm`, the chart creates the operator's custom resource. With `none`, the cluster's owner has installed
+    the operator. Otherwise the program creates the custom resource itself, for the simulated operator.
     """
     cluster_policy: Mapping[str, Any]
     """Spec of the ClusterPolicy. Empty with DRA, which uses a GPUCluster instead."""

@@ -93,8 +93,9 @@ def open_policies(policies: Iterable[Mapping[str, Any]]) -> Iterator[str]:
             )
         if _at(spec, "cdi").get("nriPluginEnabled") is True:
             yield (
-                f"ClusterPolicy {name}: with spec.cdi.nriPluginEnabled, a pod can take any GPU with an "
-                "annotation, which is refused only in team namespaces; its owner must set it to false"
+                f"ClusterPolicy {name}: with spec.cdi.nriPluginEnabled, a pod can use any GPU by setting an "
+                "annotation, which is refused only in team namespaces; the owner of the ClusterPolicy must set "
+                "the field to false"
             )
 
 

@@ -23,11 +23,11 @@ def plan(
 ) -> PolicyPlan:
     """Return the policy pack's configuration.
 
-    `all` is set only to lower mandatory rules, because it would also raise the rules that are advisory by default.
-    `overcommit` is the environment's setting. `offered` contains the units that pools of another stack offer, by
-    extended resource or device class. These pools are not among this stack's resources. `scaling` contains the
-    servers and types of KEDA triggers. `settings` contains the settings of other rules, which limit what teams may
-    have.
+    `all` is set only to make mandatory rules advisory. If it were set to mandatory, it would also apply to the
+    rules that are advisory by default. `overcommit` is the environment's setting. `offered` contains the units
+    that pools of another stack offer, by extended resource or device class. This stack does not contain these
+    pools. `scaling` contains the servers and types of KEDA triggers. `settings` contains the settings of other
+    rules, which limit what teams may have.
     """
     ceiling = {"all": policy.level} if policy.level == "advisory" else {}
     config: dict[str, Any] = {**ceiling, **policy.rules}

@@ -1,4 +1,6 @@
-"""Find pools whose capacity has ended, or has not begun and whose nodes nothing starts later."""
+"""Find pools whose capacity has ended, and pools whose capacity has not begun and whose nodes nothing will start
+later.
+"""
 
 from __future__ import annotations
 

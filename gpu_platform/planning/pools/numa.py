@@ -68,7 +68,7 @@ def numa_nodes(machine: MachineType | None, policy: str, *, memory_aligned: bool
     of_each = Counter(machine.numa_nodes)
     if len(of_each) == 1:
         return None
-    count = max(of_each) + 1  # number of NUMA nodes with CPUs; those with only GPU memory have higher numbers
+    count = max(of_each) + 1  # number of NUMA nodes with CPUs; NUMA nodes with only GPU memory have higher indices
     return NumaNodes(
         policy="restricted" if policy == "restricted" else "single-numa-node",
         gpus=tuple(of_each[node] for node in sorted(of_each)),

@@ -124,8 +124,8 @@ def _of_schedule(pool: PoolPlan) -> Iterator[Decision]:
             what="schedule",
             chosen=f"{schedule}, {schedule.hours_text}",
             why=f"at {schedule.stop} its nodes are drained for at most {duration_text(DRAIN_SECONDS)} and "
-            "terminated; `up` does not change that, the cost counts only these hours, and validation expects no "
-            "nodes while it is off",
+            "terminated, and `up` does not start them before the schedule does; the cost includes only the "
+            "scheduled hours, and validation expects no nodes while the pool is off",
         )
 
 

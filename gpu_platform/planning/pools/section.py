@@ -144,8 +144,8 @@ class PoolPlan:
 
     @property
     def mounts_shared_memory(self) -> bool:
-        """Whether the device plugin mounts the /dev/shm of its MPS daemon in pods. A pod's volume at this path
-        would hide it.
+        """Whether the device plugin mounts the /dev/shm of its MPS daemon in pods. A volume of the pod at this
+        path would hide this mount.
 
         Source: k8s-device-plugin, internal/plugin/mps.go and cmd/mps-control-daemon/mps/daemon.go (ShmDir), issues
         647 and 805; the kubelet appends volume mounts to device mounts; read 2026-11-29.
@@ -228,11 +228,9 @@ class PoolPlan:
 
     @property
     def tolerated_by_daemons(self) -> tuple[Taint, ...]:
-        """All taints that the platform's DaemonSets must tolerate, because they make nodes ready and run on
-        failing nodes.
-
-        The result does not depend on `gate_nodes`, because nodes that were tainted under an earlier setting pass
-        validation only if these DaemonSets run on them.
+        """All taints that the platform's DaemonSets must tolerate, because these DaemonSets make nodes ready and
+        run on failing nodes. The result does not depend on `gate_nodes`, because nodes that were tainted under an
+        earlier setting pass validation only if these DaemonSets run on them.
         """
         return (*self.all_taints, *(HOLDING_TAINTS if self.has_gpus else ()))
 

@@ -131,8 +131,8 @@ def check_requested_nodes(pools: Sequence[PoolPlan], problems: Problems, *, team
         where = " in the environment" if team_stack else ""
         here.add(
             f"queued capacity of pool {pool.name!r}, and teams without queues",
-            "queued capacity for teams with `queueing`, because Kueue requests its nodes; waiting pods do not add "
-            "any",
+            "queued capacity for teams with `queueing`, because Kueue requests its nodes, and pending pods do not "
+            "add nodes",
             f"write queued: false{where}, or add `queueing: {{}}`{where}",
         )
 

@@ -128,7 +128,9 @@ def _queued_classes(queue: TeamQueuePlan) -> Iterator[Mapping[str, Value]]:
 
 
 def _requested_pools(queue: TeamQueuePlan) -> Iterator[Mapping[str, Value]]:
-    """Yield each pool whose nodes are added by request, with the other pools that offer the same resources."""
+    """Yield each pool whose nodes are added only for ProvisioningRequests, with the other pools that offer the
+    same resources.
+    """
     for flavor in (one for one in queue.flavors if one.pool and one.check is not None):
         resources = tuple(flavor.on_node)
         others = [

@@ -20,7 +20,7 @@ from gpu_platform.stack.team import Team
 
 def check_requests(team: Team, available: Available, here: Problems) -> None:
     """Record a problem for each declared workload with several kinds of GPU pods, if one of these kinds runs on a
-    pool whose nodes are added by request.
+    pool whose nodes are added only for ProvisioningRequests.
     """
     requested = {
         pool.name: {offer.name for offer in pool.resources}
@@ -46,7 +46,7 @@ def check_requests(team: Team, available: Available, here: Problems) -> None:
 
 def _kinds(team: Team, available: Available) -> Iterator[tuple[str, str, str]]:
     """Yield the declared workload, pool and resource of each kind of pod. If a workload uses several nodes, its
-    leader is a separate kind.
+    leader is a separate kind of pod.
     """
     for one, resource, units in gpu_pods(team, declared_pods(team, available), available.pools):
         for _ in range(min(one.nodes, 2) if units and one.spec.replicas else 0):

@@ -24,7 +24,9 @@ def check_kernel(pool: Pool, machine: MachineType, problems: Problems) -> None:
     for name in pool.tuning.sysctls:
         if name.startswith(_HUGE_PAGES_PREFIX):
             here.at("sysctls").at(name).add(
-                f"{name!r}", "tuning.huge_pages, so that the plan counts their memory", "write tuning.huge_pages"
+                f"{name!r}",
+                "tuning.huge_pages, so that the plan includes the memory of huge pages",
+                "write tuning.huge_pages",
             )
     pages, most = pool.tuning.huge_pages or 0, int(machine.memory_mib * _LARGEST_SHARE / HUGE_PAGE_MIB)
     if pages > most:

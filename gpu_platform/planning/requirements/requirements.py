@@ -135,7 +135,7 @@ def _partition_decisions(
         return ()
     stopped = "operands of the GPU Operator"
     if requirements.software.driver != "operator":
-        stopped += ", as well as the kubelet and other GPU services of the host"
+        stopped += ", as well as the kubelet and the GPU services of the host"
     reboots = context.cloud.software.operator_settings(()).reboots_for_mig
     reset = "resets the GPUs" + (", and reboots the node if a reset is not possible" if reboots else "")
     decisions = [

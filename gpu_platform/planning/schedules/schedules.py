@@ -38,7 +38,7 @@ def _notices(plan: EnvironmentPlan) -> Iterator[str]:
             windows = pool.cloud_nodes.windows
             yield (
                 f"{pool.path}.capacity: pool {pool.name} has nodes {' and '.join(map(_period, windows))}; before, "
-                f"between and after that {_unreachable(pool, plan, lost)}"
+                f"between and after these times {_unreachable(pool, plan, lost)}"
             )
 
 
@@ -62,8 +62,8 @@ def _unreachable(pool: PoolPlan, plan: EnvironmentPlan, lost: Sequence[str]) -> 
         what += f", and these cannot be used: {'; '.join(lost)}"
     if _has_queues(pool, plan):
         what += (
-            "; queues still admit workloads for it, and put them back after queueing.pods_ready_timeout, so "
-            "they wait for its start"
+            "; queues still admit workloads for it, and requeue them after queueing.pods_ready_timeout, so "
+            "the workloads wait until the pool starts"
         )
     return what
 

@@ -47,7 +47,8 @@ class Edit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saving:
-    """One change and its saving in USD/h. The saving is None if no source contains the price.
+    """One change and its saving in USD/h. The saving is None if no price list contains the price of the changed
+    nodes.
 
     `proof` explains why the nodes still have room for every workload.
     """
@@ -88,8 +89,9 @@ def savings(
 ) -> tuple[Saving, ...]:
     """Return changes that save money. The largest saving comes first, and changes without a known price come last.
 
-    `platform` is the source of `plan`. `measured` is the utilisation by pool. `held` is the maximum number of GPUs
-    that each team has used. `seconds` limits one proof.
+    `plan` is the plan of the platform object `platform`. `measured` is the utilisation by pool. `held` is the
+    maximum number of GPUs that each team has used. `seconds` limits the search for a placement that proves that
+    all workloads of one changed file fit.
     """
     trial = _Trial(platform, plan, catalog, replan, seconds)
     found = [
@@ -109,7 +111,9 @@ def savings(
 
 
 class _Trial:
-    """A planner of edited stack files. It compares their cost with the cost of the unchanged file."""
+    """A planner of edited stack files. It compares the cost of each edited file with the cost of the unchanged
+    file.
+    """
 
     def __init__(
         self, platform: Mapping[str, Any], plan: EnvironmentPlan, catalog: Catalog, replan: Replan, seconds: float
@@ -193,7 +197,7 @@ def _is_paid(pool: PoolPlan) -> bool:
 
 
 def _fewer_nodes(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
-    """Yield the saving from fewer nodes in a pool, if quotas and workloads do not need all of them."""
+    """Yield the saving from fewer nodes in a pool, if quotas and workloads do not need all of its nodes."""
     if _is_paid(pool):
         return
     found = trial.fewest(pool, (), pool.nodes.desired - 1)

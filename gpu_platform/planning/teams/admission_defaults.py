@@ -123,7 +123,7 @@ def plan_pod_defaults(
                         *(("readOnly for fabric libraries",) if read_only else ()),
                     )
                 ),
-                why=f"what a pod leaves out; Kubernetes {kubernetes} adds it at admission",
+                why=f"values that a pod does not set; Kubernetes {kubernetes} adds them at admission",
             ),
         ),
     )

@@ -62,7 +62,9 @@ def check(context: CompleteContext, available: Available) -> None:
 
 
 def _check_values(context: CompleteContext, available: Available) -> None:
-    """Record a problem for each priority whose pods add no nodes or are preempted by headroom pods."""
+    """Record a problem for each priority at which pending pods add no nodes, or at which headroom pods preempt
+    pods.
+    """
     grown = [pool.name for pool in available.pools if pool.by_cluster_autoscaler]
     headroom = any(pool.headroom is not None for _, pool in context.pools)
     for name, value in context.environment.priorities.items():

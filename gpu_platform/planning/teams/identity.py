@@ -71,7 +71,7 @@ def check_pull_secrets(team: Team, problems: Problems) -> None:
 def check_own_identity(team: Team, environment: Environment, cloud: Cloud, problems: Problems) -> None:
     """Record problems with an identity in the stack of a team. `problems` points to the team.
 
-    On a cluster of another owner, the identity is only an annotation, which grants no permissions.
+    On a cluster that someone else owns, the identity is only an annotation, which grants no permissions.
     """
     if team.identity is None:
         return
@@ -80,7 +80,7 @@ def check_own_identity(team: Team, environment: Environment, cloud: Cloud, probl
         here.add(
             "an identity in a team's own stack",
             "no identity, because a team's stack has no permissions in the cloud; otherwise it could give itself "
-            "every bucket",
+            "access to every bucket",
             f"write it in the environment's stack file, under team_identities.{team.name}",
         )
         return
@@ -125,7 +125,7 @@ def _check_form(identity: TeamIdentity, cloud: Cloud, here: Problems) -> None:
     check_declared_fields(identity, provider, here)
     declared = [name for name in ("buckets", *_EXISTING) if getattr(identity, name)]
     if len(declared) != 1:
-        allowed = "either buckets, or an existing role or service account, whose owner decides about buckets"
+        allowed = "either buckets, or an existing role or service account, whose owner grants it access to buckets"
         fix = (
             f"keep {declared[0]}"
             if declared

@@ -216,7 +216,7 @@ def network_decisions(
     found += _controller_decisions(team, addons, catalog)
     if cloud.network.host_policy == "CiliumNetworkPolicy":
         hosts = ", ".join(one.host for one in plan_hosts(team)) or "none"
-        why = "cluster.network_policies: Cilium enforces host names, with one CiliumNetworkPolicy for the team"
+        why = "cluster.network_policies is Cilium, which enforces host names; the team has one CiliumNetworkPolicy"
         found.append(Decision(subject=subject, what="hosts by name", chosen=hosts, why=why))
     if CLOUD_APIS in team.egress:
         address = cloud.network.api_egress

@@ -117,8 +117,8 @@ def _unproven(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
 def _shares(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
     """Return the GPU resources that are shared although their names do not end in the suffix for shares.
 
-    Some pools may offer a resource as whole GPUs, and others as shares. Then only a request for more units than a
-    node has whole GPUs is certain to be for shares.
+    Some pools may offer a resource as whole GPUs, and others as shares. In this case, a request is certain to be
+    for shares only if it exceeds the number of whole GPUs of a node.
     """
     whole: dict[str, int] = {}
     shared: dict[str, int] = {}

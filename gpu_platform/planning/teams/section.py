@@ -22,7 +22,7 @@ DEFAULT_REQUEST: Mapping[str, str] = {"cpu": "500m", "memory": "1Gi"}
 DEFAULT_LIMIT: Mapping[str, str] = {"cpu": "4", "memory": "16Gi"}
 
 NODE_START_SECONDS: Final = 1800
-"""Allowance for a new node to boot and to pull the image of a pod."""
+"""Time in seconds that is allowed for a new node to boot and to pull the image of a pod."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +199,7 @@ class TeamPlan:
     that use a fabric need more privileges than the level allows.
     """
     permissions: tuple[str, ...] = ()
-    """Additional permissions that the stack file grants to members' objects, such as `routes of ml.example.com`.
+    """Exceptions to the rules for members' objects that the stack file allows, such as `routes of ml.example.com`.
     """
     compute_domains: bool = False
     """Whether members may create ComputeDomains. They may if NVLink connects the nodes of a pool."""

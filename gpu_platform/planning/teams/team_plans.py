@@ -437,7 +437,7 @@ def plan_team(
 
 
 def _permissions(team: Team) -> Iterator[str]:
-    """Yield, as text, the additional permissions that the stack file grants to members' objects."""
+    """Yield, as text, the exceptions to the rules for members' objects that the stack file allows."""
     yield from (f"routes of {host}" for host in team.routes.hosts)
     yield from (f"annotation {name}" for name in team.routes.annotations)
     yield from (f"triggers that ask {server}" for server in team.scaling.servers)

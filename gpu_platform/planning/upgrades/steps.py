@@ -89,7 +89,9 @@ class _Walk:
         if planned is not None and minor(planned) > minor(current):
             for number in range(minor(current), minor(planned)):
                 self._add_kubernetes(
-                    f"1.{number}", f"1.{number + 1}", "the stack file plans it, but the cluster does not run it"
+                    f"1.{number}",
+                    f"1.{number + 1}",
+                    "the stack file contains this version, but the cluster runs an older one",
                 )
             self._kubernetes = planned
 

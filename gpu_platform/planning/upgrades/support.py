@@ -1,4 +1,4 @@
-"""Determine the support status of Kubernetes versions, driver branches and operator releases on a given day, from
+"""Determine the support status of Kubernetes versions, driver branches and operator releases on a given date, from
 the catalogue.
 """
 

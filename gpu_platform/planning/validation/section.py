@@ -54,8 +54,8 @@ class ValidationPlan:
     planned pools of one such pool share its limit for failing nodes.
     """
     on_failure: Mapping[str, Literal["cordon", "replace"]]
-    """Action of the agent for a node that has had the taint of failing nodes for `failing_seconds`, by pool. In
-    other pools, the agent takes no action.
+    """Action that the agent takes on a node that has had the taint of failing nodes for `failing_seconds`, by
+    pool. In other pools, the agent takes no action.
     """
     failing_seconds: int
     readiness: Mapping[str, Labels]

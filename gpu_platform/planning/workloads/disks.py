@@ -34,6 +34,6 @@ def disk_decisions(
                 chosen=f"{declared[pool.name]} declared workloads with a disk each, and "
                 f"{counted(pool.nodes.max, 'node')} for at most {on_node} disks each",
                 why=f"the cloud attaches no more disks to {pool.machine_type}, and the other pods stay pending: "
-                "write a storage_class of type nfs for some of them, raise the pool's count, or take another "
+                "write a storage_class of type nfs for some of them, raise the pool's count, or use another "
                 "machine type",
             )

@@ -26,7 +26,9 @@ _JOB_BEGINS_AGAIN: Final = "without checkpoints, the job starts over; set `check
 _PART_BEGINS_AGAIN: Final = "a part that takes longer starts over; make the parts shorter, or reduce `deadline`"
 _FILES_ARE_LOST: Final = "the notebook's files are lost; set `home`, or reduce `deadline`"
 
-_WAITS: Final = "its pods then wait for new capacity; for workloads that always run, use a pool whose nodes stay"
+_WAITS: Final = (
+    "its pods then wait for new capacity; for workloads that always run, use a pool whose nodes have no time limit"
+)
 _WAITS_FOR_EVER: Final = (
     "the same request gets no nodes again, so its pods then wait forever and keep their quota; delete the "
     "cluster before that, or use a pool without queued: true"
@@ -133,7 +135,8 @@ def _moved(team: Team, cluster: RayCluster, available: Available) -> Iterator[De
             )
             + may_run,
             why="if the head stops, the cluster loses all tasks, actors and objects, and if a worker stops, those "
-            "on the worker; for pods that must keep running, use a pool of fixed size, for the head in head.pool",
+            "on the worker; for pods that must keep running, name a pool of fixed size (for "
+            "the head, in head.pool)",
         )
 
 

@@ -41,8 +41,8 @@ def network_decisions(
                 chosen=f"TCP; the pods get none of the {count} NICs with RDMA of {pool.machine_type}",
                 why=_OWNERS
                 if pool.cloud is None
-                else f"pool {pool.name} has no NICs for traffic between GPUs, so it is several times slower; "
-                f"write network: {{rdma: true}} in the pool, which replaces its nodes",
+                else f"pool {pool.name} has no NICs for traffic between GPUs, so this traffic is several times "
+                f"slower; write network: {{rdma: true}} in the pool, which replaces its nodes",
             )
 
 

@@ -202,7 +202,7 @@ def _mps_users(plan: TeamWorkloadsPlan, team: Team, available: Available) -> Ite
                 chosen="; ".join(f"{user}: {', '.join(sorted(names))}" for user, names in sorted(users.items())),
                 why="the MPS server of a GPU serves only one user; pods of a second user on the GPU wait until "
                 "the first user's pods have finished, and failing probes stop them; write the same "
-                "run_as_user for all",
+                "run_as_user for all of the team's workloads on the pool",
             )
 
 

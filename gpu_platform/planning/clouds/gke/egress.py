@@ -33,10 +33,10 @@ def pod_egress(cluster: GkeCluster, *, identity: bool) -> tuple[PodEgress, ...]:
 
     A new cluster has Dataplane V2, which evaluates the address before translation, and its nodes conceal their
     credentials. Neither fact is known about an existing cluster before a deployment. Therefore only teams with an
-    identity may reach the addresses of both dataplanes, and `require_fit` refuses node pools that do not conceal
-    their credentials. Port 8080 of the metadata server is only for ALTS, and tokens need port 80. Sources: Google
-    Cloud docs, "Authenticate to Google Cloud APIs from GKE workloads" (network policies); gke-labs/kube-agents#777
-    and #805; read 2026-11-26.
+    identity may reach the addresses for clusters with and without Dataplane V2, and `require_fit` refuses node
+    pools that do not conceal their credentials. Port 8080 of the metadata server is only for ALTS, and tokens need
+    port 80. Sources: Google Cloud docs, "Authenticate to Google Cloud APIs from GKE workloads" (network policies);
+    gke-labs/kube-agents#777 and #805; read 2026-11-26.
     """
     if cluster.create is not None:
         return (_IDENTITY, _DNS)

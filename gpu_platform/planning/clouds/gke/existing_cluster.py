@@ -30,7 +30,9 @@ class ExistingGke:
     autopilot: bool
     datapath: str
     calico: bool
-    """Whether GKE's Calico enforces network policies. An owner can enable it on clusters without Dataplane V2."""
+    """Whether GKE's Calico enforces network policies. The cluster's owner can enable Calico if the cluster does
+    not have Dataplane V2.
+    """
     multi_networking: bool
     fqdn_policies: bool
     workload_pool: str | None
@@ -47,7 +49,9 @@ class ExistingGke:
     ranges: Mapping[str, str]
     """Known CIDR ranges of nodes, pods, services and the control plane, by purpose."""
     exposed_pools: tuple[str, ...] = ()
-    """Node pools without GKE's metadata server, whose nodes expose their own credentials to pods."""
+    """Node pools without GKE's metadata server. Their nodes expose the credentials of the node service account to
+    pods.
+    """
 
     @property
     def enforces_policies(self) -> bool:
@@ -60,8 +64,8 @@ class ExistingGke:
 
 
 def existing_kubeconfig(name: str, found: ExistingGke, impersonated: str | None = None) -> str:
-    """Return the kubeconfig of a cluster. It uses the DNS endpoint if that endpoint is open, or else the IP
-    address.
+    """Return the kubeconfig of a cluster. It contains the DNS endpoint if clients outside the VPC can use that
+    endpoint, or else the IP address.
     """
     if found.dns_endpoint is not None:
         return gke_kubeconfig(name, found.dns_endpoint, None, impersonated)
@@ -69,8 +73,8 @@ def existing_kubeconfig(name: str, found: ExistingGke, impersonated: str | None 
 
 
 def missing_logins(plan: GkeClusterPlan, found: ExistingGke) -> tuple[str, ...]:
-    """Return warnings about members who cannot log in to the existing cluster. They contain the steps that the
-    cluster's owner must take.
+    """Return warnings about members who cannot log in to the existing cluster. The warnings contain the steps that
+    the cluster's owner must take.
     """
     if not plan.groups or found.security_group is not None:
         return ()

@@ -22,9 +22,10 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.cluster import GkeCluster
 from gpu_platform.stack.pool import Pool
 
-SUBNET_PREFIX = 20  # enough for 4,092 nodes
+SUBNET_PREFIX = 20  # enough addresses for 4,092 nodes
 MAIN_MTU = 8896
-"""MTU of the cluster's own VPC, chosen for storage traffic. Default of cluster-toolkit 1.95, modules/network/vpc.
+"""MTU of the cluster's own VPC, chosen for storage traffic. It is the default of cluster-toolkit 1.95,
+modules/network/vpc.
 """
 
 Fabric = Literal["none", "tcpx", "tcpxo", "rdma"]
@@ -134,7 +135,8 @@ def _check_range(cluster: GkeCluster, subnets: int, problems: Problems) -> None:
 def plan_gpu_networks(
     prefix: str, cluster: GkeCluster, pools: Sequence[GkePoolPlan], catalog: Catalog
 ) -> tuple[GpuNetwork, ...]:
-    """Return the GPU networks for the pool with the most GPU NICs. Other pools join the first of these networks.
+    """Return the GPU networks for the pool with the most GPU NICs. Pools with fewer NICs join only the first of
+    these networks.
 
     `prefix` is the prefix of the VPC names.
     """

@@ -3,8 +3,8 @@
 An identity consists of roles that Workload Identity Federation grants to a Kubernetes service account.
 
 A bucket's IAM policy grants access directly to the service account `team` in the team's namespace, without a
-Google Cloud service account. The identity does not contain the cluster. Therefore, the same service account in a
-namespace with the same name in another cluster of the project has access too.
+Google Cloud service account. The identity's principal identifier does not name the cluster. Therefore, the same
+service account in a namespace with the same name in another cluster of the project has access too.
 
 Sources: GKE docs, "About Workload Identity Federation for GKE" and "Authenticate to Google Cloud APIs from GKE
 workloads" (principal identifiers, alternative: link to IAM service accounts); IAM docs, attribute reference for
@@ -142,15 +142,15 @@ def _decisions(team: str, identity: TeamIdentity, cluster: GkeCluster) -> Iterat
     if cluster.create is None:
         yield Decision(
             subject=f"team {team}",
-            what="access to its identity",
+            what="addresses for its identity",
             chosen="169.254.169.254, TCP 80 (Dataplane V2), and 169.254.169.252, TCP 987 and 988",
-            why="only its namespace may open these connections; a node pool that exposes its own credentials at "
-            "these addresses is refused at deployment",
+            why="only the team's namespace may open these connections; a node pool whose nodes expose their own "
+            "credentials at these addresses is refused at deployment",
         )
     if any(bucket.directory for bucket in identity.buckets):
         yield Decision(
             subject=f"team {team}",
             what="buckets with a prefix",
             chosen="uniform bucket-level access",
-            why="IAM conditions require this setting; the owner of the bucket must enable it",
+            why="IAM conditions on a prefix require this access mode; the owner of the bucket must enable it",
         )

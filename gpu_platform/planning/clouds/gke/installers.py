@@ -247,7 +247,9 @@ def _on_nodes(
     steps: Sequence[Mapping[str, Any]],
     volumes: Mapping[str, str],
 ) -> DaemonSetPlan:
-    """Return a DaemonSet that runs its steps once on each node of the pools and then only a pause container."""
+    """Return a DaemonSet that runs the installation steps once on each node of the pools. Afterwards, only a pause
+    container runs in its pods.
+    """
     pause = {
         "name": "pause",
         "image": catalog.images[PAUSE_IMAGE].reference,
@@ -273,8 +275,8 @@ def _node_pod(pools: Sequence[_Pool], volumes: Mapping[str, str]) -> dict[str, A
     return {
         "priorityClassName": NODE_CRITICAL,
         "automountServiceAccountToken": False,
-        # The same as in Google's manifests, because the pods prepare nodes that are not Ready and have no pod
-        # network yet.
+        # The host's network, as in Google's manifests, because the pods prepare nodes that are not Ready and have
+        # no pod network yet.
         "hostNetwork": True,
         "hostPID": True,
         "affinity": {

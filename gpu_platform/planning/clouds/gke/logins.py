@@ -72,7 +72,9 @@ def login_commands(cluster: GkeCluster) -> tuple[str, ...]:
 
 
 def networks_by_address(create: CreateGke) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the networks that use the API server's public address, and those that use its private address."""
+    """Return the networks that use the API server's public address, and the networks that use its private
+    address.
+    """
     private = tuple(network for network in create.api_access if is_private(network))
     return tuple(network for network in create.api_access if network not in private), private
 
@@ -113,7 +115,8 @@ def no_groups(groups: Sequence[str]) -> str:
 def login_notes(
     cluster: GkeCluster, team: str, members: Sequence[str], *, own_stack: bool
 ) -> tuple[Decision, ...]:
-    """Return a warning about Google groups that cannot log in, and the IAM role that the members of a team need.
+    """Return a warning about Google groups whose members cannot log in, and a decision with the IAM role that a
+    team's members need.
 
     `own_stack` is true if the team has a separate stack, which contains no Google Cloud resources.
     """
@@ -132,7 +135,7 @@ def login_notes(
     needing = iam_members(members)
     if needing and (own_stack or not manages_iam(cluster)):
         why = (
-            "a team's stack does not change resources of Google Cloud"
+            "a team's stack does not change Google Cloud resources"
             if own_stack
             else "the program does not change the project's IAM policy"
         )

@@ -25,8 +25,8 @@ from gpu_platform.stack.sharing import Mig, TimeSlicing
 NO_DEVICE_PLUGIN_LABEL = "gke-no-default-nvidia-gpu-device-plugin"
 """Label that keeps GKE's device plugin and GKE's driver installation off a node (NVIDIA/aicr#2047)."""
 QUEUED_KEY = "cloud.google.com/gke-queued"
-"""Key of a taint that GKE adds to nodes with queued provisioning. The program sets the label with the same key,
-because GKE does not set it (cluster-toolkit).
+"""Key of a taint that GKE adds to nodes with queued provisioning. The program sets a label with the same key,
+because GKE sets only the taint (cluster-toolkit).
 """
 LOCAL_SSD_GB = 375
 """Size in GB of a local SSD on most machine types. The catalogue contains the sizes for the other machine types.
@@ -155,7 +155,8 @@ def check_node(pool: Pool, machine: MachineType, catalog: Catalog, problems: Pro
 def _check_logs(pool: Pool, machine: MachineType, here: Problems) -> None:
     """Record a problem for container logs that may exceed GKE's limit, which is a fraction of the node's storage.
 
-    The sizes of the local SSDs and the boot disk are added, because GKE does not document which storage it counts.
+    The sizes of the local SSDs and the boot disk are added, because GKE does not document which of them determines
+    the limit.
     """
     limits = pool.bootstrap.kubelet if pool.bootstrap is not None else None
     if limits is None:

@@ -137,7 +137,9 @@ def _broken_from(pool: Pool, machine: MachineType, catalog: Catalog) -> str | No
 def _check_fabric_of_cluster(
     pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record a problem for GPU NICs that nodes of the cluster's version cannot use, if that version is known."""
+    """Record a problem for GPU NICs that nodes with the cluster's version cannot use. Nothing is recorded if the
+    version is not known.
+    """
     broken = _broken_from(pool, machine, catalog)
     if broken is None:
         return

@@ -24,7 +24,7 @@ _POLICY = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementChoice:
-    """The placement of a pool, and the reason."""
+    """The placement of a pool, and the reason for it."""
 
     compact: CompactPlacement | None
     why: str
@@ -47,8 +47,8 @@ def plan_placement(pool: Pool, machine: MachineType, cluster: GkeCluster, catalo
         if group is None and pool.capacity.type == "reservation":
             # Source: cluster-toolkit 1.95, update_reservation_props in its Slurm controller.
             why += (
-                "; a dense reservation supports compact placement, other reservations support only their own "
-                "policy"
+                "; a dense reservation supports compact placement, and other reservations support only their own "
+                "placement policy"
             )
         return PlacementChoice(compact=_compact(pool, group), why=why)
     why_not = _why_not(pool, machine, cluster, catalog.gcp_family(machine))
@@ -177,9 +177,10 @@ def plan_upgrade(pool: Pool, compact: bool) -> UpgradeSettings | None:
     """Return the upgrade settings of a pool. By default, GKE adds no surge nodes to reserved or compactly placed
     pools.
 
-    Return None for flex-start, because GKE always uses short-lived upgrades for flex-start. Nodes run until the
-    end of their lifetime, and only new nodes have the new configuration. This strategy has no settings (GKE docs,
-    Node upgrade strategies, 2026-04-13; crossplane-contrib/provider-upjet-gcp#1028; read 2026-11-29).
+    Return None for flex-start, because GKE always uses short-lived upgrades for flex-start, and these have no
+    settings. With short-lived upgrades, nodes run until the end of their lifetime, and only new nodes have the new
+    configuration (GKE docs, Node upgrade strategies, 2026-04-13; crossplane-contrib/provider-upjet-gcp#1028; read
+    2026-11-29).
     """
     if pool.capacity.type == "flex-start":
         return None

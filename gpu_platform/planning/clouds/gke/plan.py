@@ -21,8 +21,8 @@ SYSTEM_SURGE: Final = 1
 """Number of nodes that GKE adds while it rolls the system nodes. One is enough, because controllers have few
 replicas.
 """
-# GKE replaces nodes one by one, and waits up to an hour for the pods of each node.
-# The provider's default is 30 minutes.
+# An update may take a day, because GKE replaces nodes one by one, and waits up to an hour for the pods of each
+# node. The provider's default timeout is 30 minutes.
 NODE_POOL_TIMEOUTS: Final = Timeouts(create=60 * 60, update=24 * 60 * 60, delete=60 * 60)
 
 # MTU of the networks between GPUs: GKE docs, Maximize GPU network bandwidth; read 2026-11-21.
@@ -98,9 +98,8 @@ class UpgradeSettings:
     max_unavailable: int | None
 
     def surge(self, most: int) -> int:
-        """Return how many nodes GKE adds while it rolls the pool.
-
-        `most` is the maximum number of nodes of the pool. A blue-green upgrade doubles the number of nodes.
+        """Return how many nodes GKE adds while it rolls the pool. `most` is the pool's maximum node count. A
+        blue-green upgrade doubles the node count.
         """
         return most if self.strategy == "BLUE_GREEN" else self.max_surge or 0
 
@@ -193,12 +192,11 @@ class GkePoolPlan:
     resource_labels: Mapping[str, str]
     autoscaled: bool
     nodes_per_location: int | None
-    """Number of nodes in each location. If an autoscaler changes the number, this is only the initial number.
-
-    It is None for flex-start.
+    """Number of nodes in each location. If an autoscaler changes the number, this is only the initial number. The
+    value is None for flex-start.
     """
     min_nodes: int
-    """Minimum number of nodes over all locations. `max_nodes` is also the total over all locations."""
+    """Minimum total number of nodes in all locations. `max_nodes` is the maximum total number."""
     max_nodes: int
     location_policy: Literal["ANY", "BALANCED"]
     auto_repair: bool

@@ -45,10 +45,10 @@ _APIS: Final = {
     "projects": "cloudresourcemanager.googleapis.com",
     "serviceaccount": "iam.googleapis.com",
 }
-# APIs that the storage drivers call.
+# Google Cloud APIs that the storage drivers call
 _FILESTORE_API: Final = "file.googleapis.com"
 _LUSTRE_API: Final = "lustre.googleapis.com"
-# APIs that nodes call.
+# Google Cloud APIs that nodes call
 _NODE_APIS: Final = (
     "artifactregistry.googleapis.com",
     "logging.googleapis.com",

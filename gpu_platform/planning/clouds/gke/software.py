@@ -44,8 +44,8 @@ def explain_software(pool: Pool, software: NodeSoftware) -> str:
     match software.device_plugin, software.driver:
         case "cloud", _:
             return (
-                "the stack file sets provider, so GKE shares the GPUs, and no operand of the operator runs "
-                "on these nodes"
+                "the stack file sets device_plugin: provider, so GKE shares the GPUs, and no operand of the "
+                "operator runs on these nodes"
             )
         case _, "operator":
             return f"{family} contains none of these components, and GKE's own components are disabled"

@@ -429,7 +429,7 @@ def _has_hyperdisk(storage: Mapping[str, StorageClass], all_hyperdisk: bool) -> 
 
 def _disk(one: DiskStorage, all_hyperdisk: bool) -> str:
     """Return the disk type of a storage class. If the class declares no type, the type depends on whether all
-    nodes attach Hyperdisk.
+    nodes can attach Hyperdisk.
 
     The system nodes of a new cluster cannot attach Hyperdisk.
     """

@@ -20,5 +20,5 @@ def order(version: str) -> tuple[int, int, int]:
 
 
 def highest(versions: Iterable[str | None]) -> str | None:
-    """Return the newest of the versions, or None if there is none."""
+    """Return the newest of the versions, or None if no versions are given."""
     return max((version for version in versions if version is not None), key=order, default=None)

@@ -1,9 +1,9 @@
 """Convert the maintenance window in `changes` to the recurring maintenance window of a GKE cluster.
 
 GKE's window has no time zone, and the days of a recurrence are UTC days. The GKE window therefore covers only the
-hours that are inside the declared window both in summer and in winter. GKE counts only windows of at least 4
-contiguous hours. It requires 48 hours of such windows in any 92 days (32 days in older pages), so one window a
-week is enough.
+hours that are inside the declared window both in summer and in winter. GKE requires 48 hours of maintenance
+windows in any 92 days (32 days in older pages), and counts only windows of at least 4 contiguous hours towards
+this requirement. One such window a week is enough.
 
 Source: https://docs.cloud.google.com/kubernetes-engine/docs/how-to/maintenance-window, read 2026-11-22.
 """
@@ -46,7 +46,7 @@ def check_window(window: WindowPlan | None, create: CreateGke | None, problems: 
         here.at("duration").add(
             f"{duration_text(window.seconds)}{common}",
             "windows with at least 4 hours that are open in both summer and winter; GKE's window is in UTC, "
-            "and GKE does not count shorter windows",
+            "and shorter windows do not meet GKE's requirement",
             f"write duration: {-(-int((_LEAST + _shift(window.time_zone)).total_seconds()) // 3600)}h",
         )
 
