@@ -85,7 +85,7 @@ def test_the_pods_run_on_the_pools_nodes_alone() -> None:
 def test_the_decision_says_what_it_costs_while_nobody_uses_it() -> None:
     (decision,) = [one for one in planned({**GROWS, "usd_per_hour": 80}).decisions if one.what == "headroom"]
     assert decision.chosen == "8 nvidia.com/gpu"
-    assert "keep 1 node, for 80.00 USD/h while no team uses it" in decision.why
+    assert "keep 1 node, for 80.00 USD/h while no team uses the capacity" in decision.why
 
 
 def explained(*pools: dict[str, Any]) -> Decision:

@@ -173,7 +173,7 @@ def decisions(
     most = "unknown" if cost.most_usd_per_hour is None else f"{cost.most_usd_per_hour:.2f} USD/h"
     sizes = ", ".join(f"{pool.name} {most_nodes(pool, cluster)}" for pool in pools)
     nowhere = any(one.reference for one in cost.prices)
-    why = "the stack file sets no region" if nowhere else "only prices of the cluster's region"
+    why = "the stack file sets no region" if nowhere else "only list prices of the cluster's region are used"
     why += "; `usd_per_hour` of a pool overrides the list price"
     return (
         Decision(subject=subject, what="prices", chosen=cost.prices_text, why=why),
@@ -181,7 +181,8 @@ def decisions(
             subject=subject,
             what="highest cost",
             chosen=most,
-            why=f"maximum nodes, including rolling updates: {sizes}; the most expensive machine type of each pool",
+            why=f"maximum node counts, including rolling updates: {sizes}; each pool is priced at its most "
+            "expensive machine type",
         ),
         *(_budget(subject, cost, budget, alerts=alerts) if budget is not None else ()),
     )

@@ -80,8 +80,8 @@ def _driver_remedy(requirements: NodeRequirements) -> str:
     match requirements.software.driver:
         case "operator":
             return (
-                "wait for the operator's driver rollout on this node; if no rollout begins, the driver is from "
-                "the host or from an operator that the owner installed"
+                "wait for the operator's driver rollout on this node; if none begins, the driver is from the "
+                "host or from an operator that the owner installed"
             )
         case "installer":
             return "the node gets the driver when it boots: drain it, then reboot or replace it"

@@ -44,8 +44,9 @@ def queueing_decisions(
             subject=subject,
             what="ResourceQuotas of teams",
             chosen="nominal quota and borrowing limit together",
-            why="with only the nominal quota, the API server would refuse pods on borrowed quota; with none, "
-            "pods of deleted workloads would hold GPUs of other teams until their grace period ends",
+            why="with only the nominal quota, the API server would refuse pods on borrowed quota; with "
+            "no ResourceQuota, pods of deleted workloads would hold GPUs of other teams until their grace period "
+            "ends",
         ),
     ]
     return tuple(found)

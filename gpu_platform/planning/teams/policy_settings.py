@@ -14,8 +14,8 @@ from gpu_platform.stack.team import Team
 
 
 def policy_settings(teams: Sequence[Team], cloud: Cloud) -> Mapping[str, Mapping[str, Any]]:
-    """Return the settings of each rule that applies to all teams together. A setting allows every right that any
-    of the teams has.
+    """Return the settings of each rule that applies to all teams together. A setting permits everything that the
+    stack file allows for at least one of the teams.
     """
     hosts, annotations = routes_of(teams)
     drivers = dict.fromkeys(one for team in teams for one in team.inline_csi_drivers)

@@ -181,7 +181,7 @@ def _needs_letter(entry: ContainerSettings, environment: Environment) -> str:
 def _check_deadlines(team: Team, available: Available, problems: Problems) -> None:
     """Record a problem for each deadline that is longer than the time for which a pod may keep its node.
 
-    The maximum applies only to pools whose pods keep their nodes until they finish.
+    The maximum applies only to pools whose pods keep their nodes until the pods finish.
     """
     kept = {pool.name for pool in available.pools if pool.keeping_annotations}
     for field in ("training_jobs", "notebooks", "batch_jobs"):
@@ -190,7 +190,7 @@ def _check_deadlines(team: Team, available: Available, problems: Problems) -> No
                 hours = LONGEST_PIN_SECONDS // 3600
                 problems.at(f"{field}[{index}]").at("deadline").add(
                     entry.deadline,
-                    f"at most {hours}h on pool {entry.pool}, whose pods keep their nodes until they finish",
+                    f"at most {hours}h on pool {entry.pool}, whose pods keep their nodes until the pods finish",
                     f"write {hours}h or less",
                 )
 

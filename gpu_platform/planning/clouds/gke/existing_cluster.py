@@ -137,7 +137,7 @@ def require_fit(plan: GkeClusterPlan, found: ExistingGke) -> None:
         problems.at("kubernetes").add(
             f"{plan.kubernetes!r} on GKE {found.version}",
             "the minor version of the cluster, or an older one",
-            "correct it, or upgrade the cluster",
+            "correct the version, or upgrade the cluster",
         )
     if found.autopilot:
         problems.add(

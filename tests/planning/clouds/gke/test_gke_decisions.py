@@ -297,7 +297,7 @@ def test_every_choice_is_a_decision_with_its_reason() -> None:
 def test_a_created_policy_requires_a_dense_reservation(said: dict[str, Any], warned: bool) -> None:
     plan = plan_platform(platform(said), "test")
     (why,) = [d.why for d in plan.decisions if (d.subject, d.what) == ("pool train", "placement")]
-    assert ("support only their own policy" in why) is warned
+    assert ("support only their own placement policy" in why) is warned
 
 
 CAPACITIES = st.sampled_from(
