@@ -55,7 +55,7 @@ class StackLock:
         lease_seconds: int = LEASE_SECONDS,
         wait_seconds: float = WAIT_SECONDS,
     ) -> None:
-        """Prepare a lock for `command` (`up`, `destroy`). Nothing is written before `held`."""
+        """Prepare a lock for `command` (`up`, `destroy`). Nothing is written before `held` is called."""
         seconds = max(lease_seconds / 3, _REQUEST_SECONDS)  # a renewal must end before the Lease expires
         self._client = client.limited(Limits(connect=_REQUEST_SECONDS, read=seconds, total=seconds))
         self._stack = stack

@@ -7,7 +7,7 @@ from typing import Final
 from gpu_platform.base.progress import Progress
 from gpu_platform.base.quantity import duration_text
 
-_FIRST_SECONDS: Final = 10.0  # most objects become ready sooner
+_FIRST_SECONDS: Final = 10.0  # most objects become ready within this time
 _AGAIN_SECONDS: Final = 60.0
 
 

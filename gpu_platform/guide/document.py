@@ -167,7 +167,7 @@ def _grants(team: TeamPlan, queue: TeamQueuePlan | None, live: LiveGuide | None)
         )
         if {"requests.cpu", "requests.memory"} & granted.keys():
             yield "The quotas for CPU and memory apply only to pods on nodes without GPUs. A pod with GPUs"
-            yield "receives the share of its node's CPU and memory that belongs to its GPUs."
+            yield "receives the share of its node's CPU and memory that is proportional to its GPUs."
         if borrowed:
             yield f"Quota that other teams do not use can be borrowed: {', '.join(borrowed)}."
             yield (
@@ -376,7 +376,7 @@ def _cleanup(guide: GuidePlan) -> Iterator[str]:
     yield f"A scheduled job looks for objects that are no longer needed. Each of them {done}:\n"
     if cleanup.finished_after is not None:
         yield f"- Jobs, and pods without a controller, that finished more than {cleanup.finished_after} ago"
-    yield "- objects with the label `gpu-platform.dev/expires-on`, a date such as `2026-12-31`, after that day"
+    yield "- objects with the label `gpu-platform.dev/expires-on`, a date such as `2026-12-31`, after that date"
     if cleanup.idle_after is not None:
         yield (
             f"- notebooks whose GPUs have been idle for {cleanup.idle_after}, and other objects with the label "

@@ -36,7 +36,7 @@ def why_no_node_takes_pods(
 ) -> str:
     """Return why Kueue finds no node for a workload that fits the quota, or "" if the reason is not known.
 
-    Kueue chooses a pool by its quota. If no node of that pool takes pods, Kueue does not try the next pool.
+    Kueue chooses a pool by its quota. If no node of that pool accepts pods, Kueue does not try the next pool.
     Source: kubernetes-sigs/kueue#10824; read 2026-11-30.
     """
     open_pools = {_labels(node).get(names.POOL_LABEL, "") for node in nodes if takes_pods(node)}
@@ -49,7 +49,7 @@ def why_no_node_takes_pods(
     closed = sorted((named or known) - open_pools)
     if not closed:
         return ""
-    why = f"no node of pool {' and '.join(closed)} takes pods now (cordoned, held back, not ready or missing)"
+    why = f"no node of pool {' and '.join(closed)} accepts pods now (cordoned, held back, not ready or missing)"
     others = " or ".join(sorted(known & open_pools))
     if not others:
         return why
@@ -91,7 +91,7 @@ def _too_large(
             for node in nodes
         )
         if not most and amount:
-            which = f"the nodes of its node selector ({_text(selector)})" if selector else "the nodes"
+            which = f"the nodes that match its node selector ({_text(selector)})" if selector else "the nodes"
             offered = sorted({name for node in nodes for name in _gpu_resources(node)})
             has = f"; they have {', '.join(offered)}" if offered else ""
             return f"it requests {resource}, which {which} do not have{has}"

@@ -66,7 +66,7 @@ def why_it_waits(
     pools.
     """
     conditions = {str(one["type"]): one for one in items_at(workload, "status", "conditions")}
-    message = str(conditions.get("QuotaReserved", {}).get("message", "Kueue has not processed it yet"))
+    message = str(conditions.get("QuotaReserved", {}).get("message", "Kueue has not processed the workload yet"))
     no_node = _unknown(message) or why_no_node_fits(workload, nodes, pools.values())
     why = f"can never start: {no_node}" if no_node else _shortage(message, workload, pools)
     if _NO_NODE in message:

@@ -163,7 +163,7 @@ class KubernetesClient:
         except Refused as refusal:
             return (
                 None if refusal.reason == "AlreadyExists" else refusal
-            )  # everything else is checked before the name
+            )  # the API server checks all other fields before the name
         return None
 
     def merge(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -255,7 +255,9 @@ class KubernetesClient:
         return self._resources[api_version].get(kind)
 
     def find_served(self, group: str, kind: str) -> ApiResource | None:
-        """Return the endpoint of a kind in any served version, the preferred version first, or None."""
+        """Return the endpoint of a kind in the preferred version or, if that version does not have the kind, in
+        any other served version. Return None if no served version has the kind.
+        """
         if not group:
             return self.find_resource("v1", kind)
         try:

@@ -55,7 +55,7 @@ class VolumeClaim:
     def __str__(self) -> str:
         if not self.is_bound:
             return f"{self.name} ({self.size}, not bound)"
-        fate = {"Delete": " is deleted with it", "Retain": " is kept"}.get(self.policy, "")
+        fate = {"Delete": " is deleted with the claim", "Retain": " is kept"}.get(self.policy, "")
         return f"{self.name} ({self.size}, volume {self.volume}{fate})"
 
 
@@ -128,8 +128,8 @@ def namespace_contents(
 ) -> Contents:
     """Return the objects that team members created in a namespace.
 
-    `is_platform` returns whether an object belongs to the platform. It is needed if the namespace still contains
-    such objects. Kinds that the cluster does not allow this user to list are named in `unread`.
+    `is_platform` returns whether an object belongs to the platform, and is needed if the namespace still contains
+    objects of the platform. Kinds that the cluster does not allow this user to list are named in `unread`.
     """
     lives, unread = _all_objects(client, namespace)
     roots = _Owners(lives)

@@ -183,4 +183,4 @@ def _size(pool: PoolPlan, now: datetime) -> tuple[int, int, int | None, str]:
         return 0, nodes.max, None, pool.cloud_nodes.created_on_demand
     if pool.cloud is not None and not nodes.vary:
         return nodes.least, nodes.max, None, ""
-    return nodes.min, nodes.max, nodes.desired, "an autoscaler sets the number"
+    return nodes.min, nodes.max, nodes.desired, "an autoscaler sets the node count"

@@ -18,7 +18,9 @@ EvictionAction = Literal["evict", "keep", "unmanaged"]
 
 @dataclass(frozen=True, slots=True)
 class GpuPod:
-    """A pod that uses GPUs. `name` is its `namespace/name`. `units` is its number of each GPU resource."""
+    """A pod that uses GPUs. `name` is its `namespace/name`. `units` contains the quantity of each GPU resource
+    that the pod uses.
+    """
 
     name: str
     units: Mapping[str, int]

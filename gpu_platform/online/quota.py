@@ -13,7 +13,7 @@ from gpu_platform.planning.prerequisites import QuotaNeed, gpu_quotas
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaDemand:
-    """Demand of a stack on a quota, both for its desired nodes and for the maximum number of its nodes."""
+    """Demand of a stack on a quota, both for its desired and for its maximum node count."""
 
     name: str
     unit: str
@@ -68,7 +68,7 @@ def unnamed_findings(plan: EnvironmentPlan, catalog: Catalog, console: str) -> S
 
 
 def compare_quota(demand: QuotaDemand, state: QuotaState, fix: str) -> OnlineFinding:
-    """Return a finding about whether the quota suffices for the desired nodes and for the maximum number of nodes.
+    """Return a finding about whether the quota suffices for the desired and for the maximum node count.
 
     The available amount is the value of the quota minus the usage by others.
     """

@@ -74,7 +74,7 @@ def test_a_prometheus_that_knows_no_pool_is_unknown_and_not_idle(
     _Prometheus.values = {}
     code, _, err = run(capsys, "cost", "local", "--prometheus", prometheus)
     assert code == 3
-    assert "no pool:active:ratio" in err
+    assert "no metric pool:active:ratio" in err
 
 
 def test_a_prometheus_that_does_not_answer_is_an_error_and_no_traceback(

@@ -543,7 +543,7 @@ def test_with_change_replace_only_nodes_without_gpu_pods_are_changed(lab: Lab) -
     ran = lab.platform.up(lab.stack(change="replace"))
     assert ran.code == 1
     assert _results(ran) == {"lab-1": "changed", "lab-0": "left"}
-    assert "sharing.change is replace, and it runs default/web" in ran.err
+    assert "sharing.change is replace, and the node runs default/web" in ran.err
     assert [one["metadata"]["uid"] for one in lab.running("web")] == [pod["metadata"]["uid"]]
     assert not lab.is_cordoned("lab-0")
 
@@ -554,7 +554,7 @@ def test_a_pod_without_a_controller_is_not_evicted(lab: Lab) -> None:
     ran = lab.platform.up(lab.stack())
     assert ran.code == 1
     assert _results(ran) == {"lab-1": "changed", "lab-0": "left"}
-    assert "not managed by a controller: default/bare; delete them, or wait until they end" in ran.err
+    assert "no controller manages these pods: default/bare; delete them, or wait until they end" in ran.err
     assert lab.platform.find_pod("bare")["status"]["phase"] == "Running"
     assert lab.offers("lab-0") == lab.before
     lab.platform.remove_pods()

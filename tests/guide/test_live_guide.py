@@ -88,7 +88,7 @@ def test_equal_workloads_wait_for_the_reason_of_the_one_that_kueue_tried() -> No
         workload("lower", one_gpu({"zone": "a"}, priority=-1)),
     )
     needs = "needs 1 more nvidia.com/gpu of pool serve-1, which is in use"
-    new = "Kueue has not processed it yet"
+    new = "Kueue has not processed the workload yet"
     assert {one.name: one.why for one in found.waiting} == {
         "first": needs,
         "equal": needs,

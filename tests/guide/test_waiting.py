@@ -103,7 +103,8 @@ def test_memory_is_printed_as_users_write_it() -> None:
         (
             {"nvidia.com/gpu": "1"},
             {POOL_LABEL: "lab"},
-            f"it requests nvidia.com/gpu, which the nodes of its node selector ({POOL_LABEL}=lab) do not have; "
+            f"it requests nvidia.com/gpu, which the nodes that match its node selector ({POOL_LABEL}=lab) do "
+            "not have; "
             "they have nvidia.com/mig-1g.10gb",
         ),
         ({"nvidia.com/gpu": "1", "cpu": "100500m"}, {}, "a pod requests 100.5 cpu, but a node has at most 95.6"),
@@ -157,7 +158,7 @@ def test_a_pool_without_a_node_for_pods_is_named_with_the_other_pool(closed: dic
     found = workload("no topology domains at level: kubernetes.io/hostname")
     found["spec"] = pod_sets({"nvidia.com/gpu": "8"})
     why = why_it_waits(found, POOLS, nodes=[closed, live_node("serve")])
-    assert why.startswith("no node of pool train takes pods now")
+    assert why.startswith("no node of pool train accepts pods now")
     assert why.endswith("name pool serve in the node selector")
 
 
@@ -168,7 +169,7 @@ def test_a_workload_that_names_a_closed_pool_or_finds_none_is_explained() -> Non
     assert why_it_waits(found, POOLS, nodes=[closed, live_node("serve")]).startswith("no node of pool train takes")
     found["spec"] = pod_sets({"nvidia.com/gpu": "8"})
     why = why_it_waits(found, POOLS, nodes=[closed, other])
-    assert why == ("no node of pool serve and train takes pods now (cordoned, held back, not ready or missing)")
+    assert why == ("no node of pool serve and train accepts pods now (cordoned, held back, not ready or missing)")
     assert "no topology domains" in why_it_waits(found, POOLS, nodes=[live_node("train"), live_node("serve")])
 
 
@@ -223,7 +224,7 @@ def test_a_refused_request_for_nodes_is_explained_with_its_message() -> None:
 def test_other_messages_of_kueue_are_printed_unchanged() -> None:
     condition = {"type": "QuotaReserved", "status": "False", "message": "Workload has failed admission checks"}
     assert why_it_waits({"status": {"conditions": [condition]}}, {}) == "Workload has failed admission checks"
-    assert why_it_waits({}, {}) == "Kueue has not processed it yet"
+    assert why_it_waits({}, {}) == "Kueue has not processed the workload yet"
 
 
 def own_queue(cpu: str, used_cpu: str = "0", gpus: str = "8") -> dict[str, Any]:

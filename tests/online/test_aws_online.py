@@ -366,7 +366,7 @@ def test_existing_subnets_of_a_new_cluster_are_checked_for_free_addresses(
     findings = ask(account, in_own_network(own_network(account, "us-east-2a", "us-east-2b")))
     assert by_title(findings, "subnets of vpc-").severity == "fine"
     addresses = by_title(findings, "free addresses for pool train")
-    assert (addresses.severity, addresses.why) == ("stops", "2 nodes take at least 66 addresses")
+    assert (addresses.severity, addresses.why) == ("stops", "2 nodes need at least 66 addresses")
 
 
 def test_a_subnet_of_another_zone_or_vpc_stops_a_new_cluster_in_an_existing_vpc(account: AwsAccount) -> None:
@@ -396,10 +396,10 @@ def test_subnets_of_pods_are_looked_up_with_prefixes_for_all_pods_of_a_pool(acco
     findings = ask(account, in_own_network(large))
     assert by_title(findings, "free addresses for pods of pool train").severity == "fine"
     nodes = by_title(findings, "free addresses for pool train")
-    assert (nodes.severity, nodes.why) == ("warns", "40 nodes take 40 addresses")
+    assert (nodes.severity, nodes.why) == ("warns", "40 nodes need 40 addresses")
     small = with_pod_subnets(account, network, "10.0.8.0/24", "10.0.9.0/24")
     pods = by_title(ask(account, in_own_network(small)), "free addresses for pods of pool train")
-    assert (pods.severity, pods.why) == ("warns", "40 nodes full of pods take 10920 addresses (273 a node)")
+    assert (pods.severity, pods.why) == ("warns", "40 nodes full of pods need 10920 addresses (273 a node)")
     tiny = with_pod_subnets(account, network, "10.0.10.0/28", "10.0.10.16/28")
     assert (
         by_title(ask(account, in_own_network(tiny)), "free addresses for pods of pool train").severity == "stops"

@@ -489,7 +489,7 @@ def test_a_cleanup_that_starts_to_delete_is_announced() -> None:
     [begins] = impacts(cleaning(delete=False), cleaning(delete=True))
     assert (begins.effect, begins.new) == (
         Effect.REMOVES_CAPACITY,
-        "deletes what ended 168 h ago, what has expired",
+        "deletes objects that ended 168 h ago, objects that have expired",
     )
     [sooner] = impacts(cleaning(delete=True), cleaning(delete=True, after="24h"))
     assert (sooner.effect, sooner.old) == (Effect.REMOVES_CAPACITY, begins.new)

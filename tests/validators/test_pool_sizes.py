@@ -53,7 +53,7 @@ def test_a_managed_pool_has_at_least_its_min_and_at_most_its_max(found: int, ver
 def test_a_managed_pool_that_may_scale_to_zero_and_has_no_node_is_not_applicable() -> None:
     check = size(plan_of(0, 2, 8), 0)
     assert check is not None
-    assert (check.verdict, check.expected) == ("not-applicable", "0 to 8 nodes, an autoscaler sets the number")
+    assert (check.verdict, check.expected) == ("not-applicable", "0 to 8 nodes, an autoscaler sets the node count")
 
 
 def test_a_managed_pool_of_a_fixed_size_has_exactly_that() -> None:

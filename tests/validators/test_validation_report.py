@@ -122,7 +122,7 @@ def test_a_pool_with_another_number_of_nodes_fails(desired):
 
 def scaled(*reports, nodes=THREE, **bounds):
     """Return the report about a pool whose number of nodes may change, for example through an autoscaler."""
-    fields: dict[str, Any] = {"least": 0, "most": 10, "why": "an autoscaler sets the number", **bounds}
+    fields: dict[str, Any] = {"least": 0, "most": 10, "why": "an autoscaler sets the node count", **bounds}
     pool = dataclasses.replace(POOL, **fields)
     return build_report([pool], nodes, {report["node"]: report for report in reports})
 
@@ -137,7 +137,7 @@ def test_any_number_of_nodes_between_the_bounds_passes():
 def test_fewer_nodes_than_the_least_and_more_than_the_most_fail(least, most):
     report = scaled(*good(0, 1, 2), least=least, most=most)
     assert attention(report) == [("(pool serve)", "pool-size", "fail", "3 nodes")]
-    assert report.nodes[0].checks[0].expected == f"{least} to {most} nodes, an autoscaler sets the number"
+    assert report.nodes[0].checks[0].expected == f"{least} to {most} nodes, an autoscaler sets the node count"
 
 
 def test_a_pool_without_nodes_that_must_have_some_fails():
@@ -152,7 +152,7 @@ def test_a_pool_that_may_be_empty_and_is_does_not_apply_and_never_passes():
     assert (report.verdict, report.exit_code) == ("not-applicable", ExitCode.GOOD)
     assert report.to_json()["summary"] == {"pass": 0, "fail": 0, "unknown": 0}
     text = text_of(report)
-    assert "pool serve: no nodes to validate (0 to 10 nodes, an autoscaler sets the number)" in text
+    assert "pool serve: no nodes to validate (0 to 10 nodes, an autoscaler sets the node count)" in text
     assert "Validation: not-applicable" in text
 
 

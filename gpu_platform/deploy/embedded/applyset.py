@@ -30,7 +30,9 @@ _TOOLING_ANNOTATION: Final = "applyset.kubernetes.io/tooling"
 _KINDS_ANNOTATION: Final = "applyset.kubernetes.io/contains-group-kinds"
 _NAMESPACES_ANNOTATION: Final = "applyset.kubernetes.io/additional-namespaces"
 _OUTPUTS_KEY: Final = "outputs.json"
-_STATES_KEY: Final = "states.json"  # missing if the states are too large, or if the last run has not ended
+_STATES_KEY: Final = (
+    "states.json"  # missing if the states are too large for a ConfigMap, or if the last run has not ended
+)
 _MAX_STATES_BYTES: Final = 256 * 1024  # the API limits a ConfigMap to 1 MiB
 PARENTS: Final = f"{_ID_LABEL},{STACK_LABEL}"
 """Label selector of the parents of all stacks."""
@@ -38,7 +40,7 @@ PARENTS: Final = f"{_ID_LABEL},{STACK_LABEL}"
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """Kinds (`Kind.group`) and namespaces in which an ApplySet can have members."""
+    """Kinds (`Kind.group`) that members of an ApplySet can have, and namespaces that can contain members."""
 
     group_kinds: frozenset[str] = frozenset()
     namespaces: frozenset[str] = frozenset()
@@ -163,7 +165,7 @@ class ApplySet:
             owner = f"belongs to stack {other!r}" if other else "belongs to another stack"
         return (
             f"already exists and {owner}; stack {self._stack!r} does not take it over. "
-            "Delete it, or rename one of the two"
+            "Delete it, or rename one of the two objects"
         )
 
     def members_of_kind(self, api_version: str, kind: str) -> Iterator[dict[str, Any]]:

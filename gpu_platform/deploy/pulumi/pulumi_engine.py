@@ -224,7 +224,7 @@ def _clean_errors(operation: str, stack: str) -> Generator[None]:
         yield
     except automation.ConcurrentUpdateError as error:
         raise UnknownOutcome(
-            f"another update has locked stack {stack}; wait for it. If it was killed, run "
+            f"another update has locked stack {stack}; wait until it ends. If it was killed, run "
             f"`pulumi -C {PROJECT_ROOT} cancel --yes --stack {stack}`, then the same command again"
         ) from error
     except automation.StackNotFoundError as error:
@@ -275,9 +275,10 @@ def _ways_on(text: str) -> Iterator[str]:
         )
     for name in dict.fromkeys(_PRIORITY.findall(text)):
         yield (
-            f"the value of a PriorityClass never changes: run `kubectl delete priorityclass {name}`, then the "
-            "same command again. Running pods keep their priority. New pods of the class are refused until it "
-            "exists again"
+            f"the value of a PriorityClass cannot be changed, so the class must be created again: run `kubectl "
+            f"delete priorityclass {name}`, then the "
+            "same command again. Running pods keep their priority. New pods of the class are refused until "
+            "the class exists again"
         )
 
 

@@ -1,4 +1,4 @@
-"""Runs the Pulumi CLI so that an interruption of this process reaches it exactly once.
+"""Runs the Pulumi CLI so that an interruption of this process reaches the CLI exactly once.
 
 The Automation API always waits for the CLI. SIGTERM, or the end of a time limit, would never reach the CLI, and
 Ctrl-C would reach it from the terminal. The CLI takes the first interrupt as a request to finish the operations in

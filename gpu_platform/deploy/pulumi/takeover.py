@@ -2,7 +2,8 @@
 
 The Kubernetes provider creates objects with server-side apply, which changes an existing object. The provider is
 configured to take fields over (components/_options.py). Otherwise an `up` that was killed could never be finished,
-because each creation has its own field manager. Objects of other owners must therefore be found first.
+because the provider creates each object under a different field manager. Objects of other owners must therefore be
+found first.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ def _foreign(client: KubernetesClient, live: Mapping[str, Any], stack: str) -> s
         return adopted if isinstance(adopted, str) else ""
     other = mapping_at(live, "metadata", "labels").get(STACK_LABEL, stack)
     if other != stack:
-        return f"belongs to stack {other!r}. Rename one of the two"
+        return f"belongs to stack {other!r}. Rename one of the two objects"
     entries = items_at(live, "metadata", "managedFields")
     if any(one["operation"] == "Apply" and str(one["manager"]).startswith(_PROVIDER) for one in entries):
         return ""
-    return "was not created by this stack. Delete it, or rename one of the two"
+    return "was not created by this stack. Delete it, or rename one of the two objects"

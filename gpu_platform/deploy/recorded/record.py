@@ -155,7 +155,7 @@ def record_program(
             _event_loop() as loop,
             _first_on_sys_path(program.parent),
         ):
-            # pyrefly: ignore[partially-unknown-type] - pyrefly takes the types of a coroutine as unknown
+            # pyrefly: ignore[partially-unknown-type] - pyrefly treats the types of a coroutine as unknown
             loop.run_until_complete(run_in_stack(lambda: _run_file(program)))
 
     # A failed program leaves coroutines that were never awaited. Only the error of the program matters.
@@ -179,7 +179,7 @@ async def _run_file(program: Path) -> None:
     # The attribute `outputs` exists only at run time.
     tracked = cast("set[asyncio.Task[object]]", cast("Any", SETTINGS).outputs)
     while pending := {task for task in tracked if not task.done()}:
-        # pyrefly: ignore[partially-unknown-type] - pyrefly takes the types of a coroutine as unknown
+        # pyrefly: ignore[partially-unknown-type] - pyrefly treats the types of a coroutine as unknown
         done, _ = await asyncio.wait(pending, return_when=asyncio.FIRST_EXCEPTION)
         if any(task.cancelled() or task.exception() for task in done):
             return  # the SDK raises the error
@@ -243,7 +243,7 @@ class _InlineEventLoop(asyncio.SelectorEventLoop):
         try:
             future.set_result(func(*args))
         except Exception as error:
-            future.set_exception(error)  # pyrefly: ignore[partially-unknown-type] - typeshed leaves its type open
+            future.set_exception(error)  # pyrefly: ignore[partially-unknown-type] - typeshed does not declare its type
         return future
 
 

@@ -1,11 +1,11 @@
 """Keeps the namespace of a team that leaves its stack, with everything that team members created in it.
 
 The platform's own objects in the namespace are deleted, except network policies, quotas, limits, admission
-policies and claims of workloads. These policies and limits stay as long as the namespace exists. Running pods must
-not become less isolated, and their controllers must neither scale up nor create pods that admission refused. An
-additional quota admits no new GPU pod, because the team's GPUs are no longer counted as allocated. CPU pods such
-as databases may restart within the old limits. Roles are deleted, so team members have no access. A namespace
-without objects of team members is deleted.
+policies and claims of workloads. These policies and limits stay as long as the namespace exists, because running
+pods must not become less isolated, and their controllers must neither scale up nor create pods that admission
+refused. An additional quota admits no new GPU pod, because the team's GPUs are no longer counted as allocated. CPU
+pods such as databases may restart within the old limits. Roles are deleted, so team members have no access. A
+namespace without objects of team members is deleted.
 """
 
 from __future__ import annotations
@@ -260,7 +260,8 @@ def may_be_adopted(client: KubernetesClient, live: Mapping[str, Any], stack: str
     """Return True if a stack may take over a retained object, or the reason if it may not. Return False for an
     object that is not retained.
 
-    Only the kinds that the platform retains count, because a member can label anything else.
+    Only objects of the kinds that the platform retains are considered, because members can label objects of all
+    other kinds.
     """
     key = object_key(live)
     team = _team_of_policy(live)
@@ -299,7 +300,8 @@ def refuse_other_stack(namespace: TeamNamespace, stack: str) -> None:
     if not namespace.is_retained and namespace.stack != stack:
         raise Finding(
             f"namespace {namespace.name} already exists and belongs to stack {namespace.stack!r}; stack {stack!r} "
-            "does not take it over. A stack has the name of its file, so if this one is a copy, name it "
+            "does not take it over. A stack has the name of its file, so if the stack file is a copy, name "
+            "the file "
             f"Pulumi.{namespace.stack}.yaml. Otherwise rename the team, or remove it from the other stack first"
         )
 

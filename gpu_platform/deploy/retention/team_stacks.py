@@ -14,7 +14,7 @@ from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.objects import annotation, mapping_at
 
 _QUOTA: Final = "gpu-quota"
-_MEMBERS: Final = "team-members"  # RoleBinding that each deployed team has; members cannot write it
+_MEMBERS: Final = "team-members"  # RoleBinding of each deployed team, which members cannot change
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,10 +128,12 @@ class NodeRoll:
         if held and not self._rules.drains:
             named = _listed([str(pod) for pod in held])
             self._leave(
-                f"sharing.change is replace, and it runs {named}: replace the node, or write change: drain"
+                f"sharing.change is replace, and the node runs {named}: replace the node, or write change: drain"
             )
         elif unmanaged:
-            self._leave(f"not managed by a controller: {_listed(unmanaged)}; delete them, or wait until they end")
+            self._leave(
+                f"no controller manages these pods: {_listed(unmanaged)}; delete them, or wait until they end"
+            )
         elif not self._is_blocked(pods):
             self._write(self._annotation)
             self.taken = True

@@ -69,7 +69,7 @@ class NodeChange:
     def remark(self, rules: MigRollPlan) -> str:
         """Return why the node stays unchanged, or that an earlier run has started its change, or ""."""
         if self.unmanaged:
-            return f"stays unchanged: not managed by a controller: {', '.join(self.unmanaged)}"
+            return f"stays unchanged, because no controller manages these pods: {', '.join(self.unmanaged)}"
         if any(block.forever for block in self.blocks):
             return "stays unchanged: a disruption budget never allows an eviction"
         if self.pods and not rules.drains:

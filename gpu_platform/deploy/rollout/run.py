@@ -94,7 +94,7 @@ class _AllPools:
         return _held_by("changes.max_unavailable", self._most, out)
 
     def allow(self, count: int) -> str:
-        """Return the fields to set so that `count` nodes of a pool may be unavailable."""
+        """Return the stack file fields to set so that `count` nodes of a pool may be unavailable."""
         own = f"sharing.max_unavailable: {count}"
         return own if self._most is None or count <= self._most else f"{own} and changes.max_unavailable: {count}"
 
@@ -103,7 +103,7 @@ def _held_by(limit: str, most: int, out: Collection[str], allow: str = "") -> st
     """Return which unavailable nodes use up a limit, and what to do so that another node may be changed."""
     fix = allow or f"{limit}: {len(out) + 1}"
     held = f"{limit} is {most}, already unavailable: {', '.join(sorted(out))}"
-    return f"{held}; `gpu-platform validate` shows what each of them needs, or write {fix}"
+    return f"{held}; `gpu-platform validate` shows what to do about each of these nodes, or write {fix}"
 
 
 class _PoolRoll:

@@ -86,6 +86,6 @@ class Cluster:
     security_group: str = ""
     """Id of the cluster security group, which applies to the API server's addresses in the VPC."""
     public_networks: tuple[str, ...] = ()
-    """Networks that can reach the public address of the API server. Empty if the server has none."""
+    """Networks that can reach the public address of the API server. Empty if the server has no public address."""
     auto_mode: bool = False
     ip_family: str = "ipv4"

@@ -178,7 +178,7 @@ def _state(
         why = f"it begins at {starts}, and no node can start in it earlier"
         severity: Severity = "stops" if pool.nodes.desired else "warns"
         fix = f"write starts: {utc_text(found.starts)}, so that a schedule starts the nodes then"
-        yield severity, why, fix if found.kind == "capacity-block" else "run up after it has begun"
+        yield severity, why, fix if found.kind == "capacity-block" else "run up after the reservation has begun"
     if found.ends is None:
         return
     if found.kind == "capacity-block" and found.ends - window.drain <= now:

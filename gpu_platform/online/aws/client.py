@@ -216,7 +216,9 @@ class AwsClient:
         return _OLD_LOCATIONS.get(found, found)
 
     def efs_file_system(self, file_system: str) -> str:
-        """Return an empty mount name, because EFS has none. Raises Missing if the file system does not exist."""
+        """Return an empty mount name, because EFS file systems have no mount name. Raises Missing if the file
+        system does not exist.
+        """
         self._api.call("efs", "DescribeFileSystems", FileSystemId=file_system)
         return ""
 

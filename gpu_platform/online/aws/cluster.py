@@ -66,8 +66,8 @@ def compare_new_cluster(
         yield OnlineFinding(
             looked_at="log group of the new cluster",
             severity="stops",
-            found=f"{name} exists from a deleted cluster",
-            why="the program creates the log group, and CloudWatch refuses a second one",
+            found=f"{name} was left behind by a deleted cluster",
+            why="the program creates the log group, and CloudWatch refuses a second log group of the same name",
             fix=f"delete it with aws logs delete-log-group --log-group-name {name}, or change cluster.name",
         )
 
@@ -202,15 +202,15 @@ def compare_subnets(
         found = f"{addresses} free in {', '.join(f'{one.subnet_id} ({one.zone})' for one in known)}"
         fix = "name larger subnets" if pods_elsewhere else f"name larger subnets, or {_POD_SUBNETS}"
         if addresses < least:
-            why = f"{pool.nodes.desired} nodes take at least {least} addresses"
+            why = f"{pool.nodes.desired} nodes need at least {least} addresses"
             yield OnlineFinding(looked_at=looked_at, severity="stops", found=found, why=why, fix=fix)
         elif addresses < most:
             why = (
-                f"{pool.nodes.max} nodes take {most} addresses"
+                f"{pool.nodes.max} nodes need {most} addresses"
                 if pods_elsewhere
-                else f"{pool.nodes.max} nodes full of pods take {most} addresses ({node.most} a node)"
+                else f"{pool.nodes.max} nodes full of pods need {most} addresses ({node.most} a node)"
                 if prefixes
-                else f"{pool.nodes.max} nodes with pods take about {most} addresses with the VPC CNI's defaults "
+                else f"{pool.nodes.max} nodes with pods need about {most} addresses with the VPC CNI's defaults "
                 f"({node.most} a node)"
             )
             yield OnlineFinding(looked_at=looked_at, severity="warns", found=found, why=why, fix=fix)
@@ -250,10 +250,10 @@ def compare_pod_subnets(
         severity: Severity = "fine"
         why = ""
         if addresses < least:
-            severity, why = "stops", f"{pool.nodes.desired} nodes take at least {least} addresses for pods"
+            severity, why = "stops", f"{pool.nodes.desired} nodes need at least {least} addresses for pods"
         elif addresses < most:
             severity = "warns"
-            why = f"{pool.nodes.max} nodes full of pods take {most} addresses ({node.most} a node)"
+            why = f"{pool.nodes.max} nodes full of pods need {most} addresses ({node.most} a node)"
         yield OnlineFinding(
             looked_at=f"free addresses for pods of pool {pool.name}",
             severity=severity,
@@ -286,7 +286,9 @@ def compare_own_network(
     wrong: list[tuple[str, str, str]] = []
     for zone, subnet in vpc.subnets.items():
         if subnet in found and found[subnet].zone != zone:
-            why = f"the stack file has it in {zone}, so nodes would not start in the zone that their pool names"
+            why = (
+                f"the stack file declares it in {zone}, so nodes would not start in the zone that their pool names"
+            )
             wrong.append((f"{subnet} is in {found[subnet].zone}", why, "correct cluster.create.network.subnets"))
     for subnet in named:
         if subnet not in found:
@@ -335,7 +337,7 @@ def compare_api_access(found: Cluster, admitted: Sequence[str]) -> OnlineFinding
         found=inside,
         why="the API server has no public address, so `up`, members and CI reach it only from these networks, "
         f"through {found.vpc}",
-        fix=f"run them in these networks, or let the owner of the cluster admit their network: {rule}",
+        fix=f"connect from these networks, or let the owner of the cluster admit their network: {rule}",
     )
 
 

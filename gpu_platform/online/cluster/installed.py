@@ -273,7 +273,7 @@ def _kueue(queues: QueuesPlan, others: list[Workload], own: set[str]) -> OnlineF
             looked_at=looked_at,
             severity="stops",
             found=_listed(others),
-            why="two Kueues would start and stop the same workloads, and share the CRDs",
+            why="two installations of Kueue would start and stop the same workloads, and share the CRDs",
             fix="write queueing.kueue: present, or uninstall it first",
         )
     if queues.kueue.install == "present" and not others:
@@ -292,7 +292,7 @@ def _monitoring(plan: EnvironmentPlan, installed: Installed) -> Iterator[OnlineF
         return
     looked_at = "Prometheus operator in the cluster"
     if SERVICE_MONITORS in installed.crds:
-        yield OnlineFinding(looked_at=looked_at, severity="fine", found="its CRDs exist, and are used")
+        yield OnlineFinding(looked_at=looked_at, severity="fine", found="its CRDs exist, and `up` uses them")
         return
     yield OnlineFinding(
         looked_at=looked_at,

@@ -179,7 +179,7 @@ def _compare_api_access(found: Cluster) -> OnlineFinding:
         found=f"at {found.facts.endpoint} {networks}",
         why="the DNS endpoint is closed to clients outside the VPC, so `up`, members and CI reach the API "
         "server only from these networks",
-        fix="run them in these networks, or let the owner of the cluster open the DNS endpoint: gcloud "
+        fix="connect from these networks, or let the owner of the cluster open the DNS endpoint: gcloud "
         "container clusters update --enable-dns-access, or add their network with "
         "--master-authorized-networks",
     )

@@ -110,8 +110,8 @@ def _check_timeout(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
 
 
 def _seconds(pool: PoolPlan, matrix: int) -> int:
-    """Return how long the checks run on a node that already has the image. `matrix` is the number of seconds for
-    matrix products.
+    """Return how long the checks run on a node that already has the image. `matrix` is how many seconds the GPUs
+    multiply matrices.
     """
     return _START_SECONDS + pool.gpus_per_node * _SECONDS_PER_GPU + matrix + _REDUCE_SECONDS
 

@@ -1,9 +1,10 @@
 """Find the smallest set of quotas that do not fit on the nodes together, and the resources that the nodes lack.
 
-Removing owners one after another finds a conflict whose proper subsets can all be placed. Hitting sets prove that
-it is also the smallest, because every conflict contains an owner outside each set that can be placed (Ignatiev et
-al., "Smallest MUS Extraction with Minimal Hitting Set Dualization", CP 2015). A cheaper proof sometimes applies:
-if the largest pods of each kind can be placed for any `n` owners, no conflict has `n` owners.
+The owner of a quota is a team. Removing owners one after another finds a conflict whose proper subsets can all be
+placed. Hitting sets prove that it is also the smallest, because every conflict contains an owner outside each set
+that can be placed (Ignatiev et al., "Smallest MUS Extraction with Minimal Hitting Set Dualization", CP 2015). A
+cheaper proof sometimes applies: if the largest pods of each kind can be placed for any `n` owners, no conflict has
+`n` owners.
 """
 
 from __future__ import annotations

@@ -90,8 +90,8 @@ def groups_of(plan: EnvironmentPlan, catalog: Catalog) -> tuple[PodGroup, ...]:
     A team's declared workloads are included unchanged. For the rest of its quota, one-unit pods are added. A unit
     is a GPU, a share or an instance. The team's remaining CPU and memory are divided among these pods in
     proportion to their GPUs. If the team has no quota for CPU or memory, each pod gets the default request of the
-    LimitRange. A pod requests at most the share of the node's CPU and memory that belongs to its GPU. A CPU quota
-    is a limit for all pods of a team, and pods without a GPU need no GPU node.
+    LimitRange. A pod requests at most the share of the node's CPU and memory that is proportional to its GPU. A
+    CPU quota is a limit for all pods of a team, and pods without a GPU need no GPU node.
 
     With queues, each quota applies to a pool, and its pods run on this pool. Without queues, a pool for training
     or inference serves only teams that may use the priority class with the same name. If no such pool offers the

@@ -55,7 +55,8 @@ def report_capacity(
 ) -> CapacityReport:
     """Return the capacity report.
 
-    `measured` is the measured utilisation of each pool, from 0 to 1. `seconds` limits the time for one proof.
+    `measured` is the measured utilisation of each pool, from 0 to 1. `seconds` is the time limit for one placement
+    test.
     """
     groups = groups_of(plan, catalog)
     desired = _quota_fit(node_capacities(plan.pools, catalog), groups, seconds)

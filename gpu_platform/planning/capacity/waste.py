@@ -166,7 +166,8 @@ def _usable(
 def _smallest_need(capacity: NodeCapacity, groups: Sequence[PodGroup], resource: str) -> NodeResources:
     """Return the requests per unit of the smallest pod that uses a resource.
 
-    If no pod uses the resource, return the share of a node's CPU and memory that belongs to one unit.
+    If no pod uses the resource, return the share of a node's CPU and memory that is proportional to the GPUs of
+    one unit.
     """
     requesting = [group for group in groups if group.resource == resource and capacity.pool in group.needs]
     if not requesting:

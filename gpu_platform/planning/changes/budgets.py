@@ -18,9 +18,9 @@ class DisruptionBudget:
     """A PodDisruptionBudget.
 
     `rule` is the limit in its spec as text, such as `maxUnavailable: 0`. A `selector` of None selects no pods.
-    `allowed`, `healthy`, `needed` and `expected` are numbers of pods from its status. `observed` indicates whether
-    the status belongs to the current spec. `failure` is the reason why the disruption controller cannot compute
-    the status.
+    `allowed`, `healthy`, `needed` and `expected` are pod counts from its status. `observed` indicates whether the
+    status belongs to the current spec. `failure` is the reason why the disruption controller cannot compute the
+    status.
     """
 
     namespace: str

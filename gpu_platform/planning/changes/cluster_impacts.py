@@ -120,7 +120,7 @@ def _retained(plan: EnvironmentPlan) -> tuple[str, ...]:
 
 
 def resizes_system_nodes(previous: object, plan: EnvironmentPlan) -> bool:
-    """Return whether the number of system nodes was edited.
+    """Return whether the node count of the system nodes was edited in the stack file.
 
     `previous` is the output `cluster` of the last deployment.
     """

@@ -64,14 +64,17 @@ def software_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
 
 
 def cleanup_text(cleanup: CleanupPlan | None) -> str:
-    """Return a description of the objects that the clean-up deletes in team namespaces, such as `what ended 168 h
-    ago`, or `(none)` if it deletes nothing.
+    """Return a description of the objects that the clean-up deletes in team namespaces, such as `objects that
+    ended 168 h ago`, or `(none)` if it deletes nothing.
     """
     if cleanup is None or not cleanup.delete:
         return NOT_DEPLOYED
-    ages = (("what ended {} ago", cleanup.finished_after), ("what is idle for {}", cleanup.idle_after))
+    ages = (
+        ("objects that ended {} ago", cleanup.finished_after),
+        ("objects that have been idle for {}", cleanup.idle_after),
+    )
     found = [text.format(duration_text(seconds)) for text, seconds in ages if seconds is not None]
-    return ", ".join([*found, "what has expired"])
+    return ", ".join([*found, "objects that have expired"])
 
 
 def evicting_taints(pool: PoolPlan) -> tuple[Taint, ...]:

@@ -236,7 +236,7 @@ def of_object(kind: str, namespace: str, name: str, plan: Plan, *, deleted: bool
         return Duration(ENGINE_SECONDS, "the engine's limit for the deletion")
     if namespace in {team.namespace for team in plan.teams}:
         return Duration(
-            None, f"`up` does not wait until the pods of {name} are ready; it reports those that are not"
+            None, f"`up` does not wait until the pods of {name} are ready; it reports the pods that are not ready"
         )
     if plan.kind == "environment" and namespace == names.VALIDATION_NAMESPACE and kind == "DaemonSet.apps":
         if not plan.validation.gate:

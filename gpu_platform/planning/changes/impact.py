@@ -141,7 +141,7 @@ class MigNodeChange:
     """A live node whose GPUs get another MIG layout.
 
     `at_a_time` is the number of the pool's nodes that may be out of service at the same time. `failed` indicates
-    whether the node's last change failed. `remark` describes what is special about the node.
+    whether the node's last change failed. `remark` is a note about the node, such as why it stays unchanged.
     """
 
     node: str

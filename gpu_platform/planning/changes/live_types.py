@@ -14,10 +14,11 @@ from gpu_platform.planning.nodes.section import Taint
 class RunningPod:
     """A running pod, and whether a drain can evict it.
 
-    `owner` is its controller, such as `Deployment web`, or the pod itself. `units` is its number of units by
-    extended resource. `has_claims` indicates whether it uses devices through ResourceClaims. `tolerations` are the
-    tolerations in its spec. `managed` indicates whether a controller starts it again. `block` is the reason why it
-    cannot be evicted, if there is one. `stays` indicates whether the drain leaves it on its node.
+    `owner` is its controller, such as `Deployment web`, or the pod itself. `units` contains the quantity of each
+    extended resource that it requests. `has_claims` indicates whether it uses devices through ResourceClaims.
+    `tolerations` are the tolerations in its spec. `managed` indicates whether a controller starts it again.
+    `block` is the reason why it cannot be evicted, if there is one. `stays` indicates whether the drain leaves it
+    on its node.
     """
 
     namespace: str
@@ -62,7 +63,7 @@ class RunningPod:
 
     @property
     def gpu(self) -> bool:
-        """Whether the pod uses GPUs. A pod with claims is treated as using GPUs."""
+        """Whether the pod uses GPUs. A pod with ResourceClaims is assumed to use GPUs."""
         return bool(self.units) or self.has_claims
 
 

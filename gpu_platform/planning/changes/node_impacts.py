@@ -163,7 +163,9 @@ def impacts_of_resized(
             nodes=gone,
             gpus=gone * pool.gpus_per_node,
             pods=None if live is None or members is None else live.pods_on(members),
-            parts=(Part(Phase.NODES, f"pool {pool.name}", "the nodes above the new number are deleted"),),
+            parts=(
+                Part(Phase.NODES, f"pool {pool.name}", "the nodes in excess of the new node count are deleted"),
+            ),
             because=f"{because}; the cloud chooses which nodes are deleted, so all pods of the pool are listed",
             changes_nodes=True,
         )
@@ -248,7 +250,7 @@ def _parts_of_pool(change: PoolChange, plan: EnvironmentPlan) -> tuple[Part, ...
             Part(
                 Phase.DELETION if in_sandbox else Phase.NODES,
                 subject,
-                "the nodes above the new number are deleted",
+                "the nodes in excess of the new node count are deleted",
             ),
         )
     if change.successor is not None:
@@ -643,7 +645,8 @@ _OPERAND_FIELDS: Final = {"toolkit": "operator.toolkit", "device_plugin": "clust
 # Source: Kubernetes docs, Device Plugins, read 2026-11-29.
 _OPERAND_EFFECTS: Final = {
     "toolkit": "the toolkit restarts the container runtime; pods keep running",
-    "device_plugin": "running pods keep their GPUs, and new pods get none until the other plugin registers",
+    "device_plugin": "running pods keep their GPUs, and new pods get no GPU until the plugin that "
+    "replaces this one registers",
 }
 
 

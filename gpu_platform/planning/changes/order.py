@@ -68,7 +68,7 @@ def step_of(impact: Impact, steps: Sequence[Step]) -> int | None:
 
 
 def has_an_order(steps: Sequence[Step]) -> bool:
-    """Return whether the steps affect several pools. Only then does their order matter to a reader."""
+    """Return whether the steps affect several pools. Otherwise, their order does not matter to a reader."""
     return len({subject for step in steps for subject in step.subjects if subject.startswith(_POOL)}) > 1
 
 

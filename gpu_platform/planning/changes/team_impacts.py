@@ -287,7 +287,7 @@ def _renamed(namespace: str, old: str, new: str) -> Impact:
         parts=(Part(Phase.TEAMS, f"team {namespace}", "queue"),),
         because=f"a label on members' objects names queue {old}, which is deleted: workloads that wait there "
         "never start, and new pods of Deployments, StatefulSets and CronJobs are refused, including pods "
-        "that replace running ones. Members write the label "
+        "that replace running ones. Members must write the label "
         f"{names.QUEUE_LABEL}: {new} on waiting Jobs, in spec.template.metadata of Deployments and StatefulSets "
         "and in spec.jobTemplate.metadata of CronJobs, and recreate waiting pods",
     )

@@ -44,7 +44,7 @@ _REFUSED_VALUES: Final = (
 # README (flags, variables, config file, in this order); gpu-operator v26.7.0, object_controls.go (it sets the
 # strategy of device lists for CDI); read 2026-11-29.
 _REFUSED_VARIABLES: Final = {
-    "MIG_STRATEGY": "this one overrides the MIG strategy of every pool; write sharing.strategy",
+    "MIG_STRATEGY": "this variable overrides the MIG strategy of every pool; write sharing.strategy",
     "DEVICE_LIST_STRATEGY": "pods receive their GPUs through CDI, and the toolkit refuses any other way",
 }
 # For each GPU architecture, the type of kernel modules that does not support its GPUs. Sources: NVIDIA, Driver

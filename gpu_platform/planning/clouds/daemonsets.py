@@ -1,4 +1,4 @@
-"""DaemonSets on a node, and the CPU, memory and number of pods that they use there.
+"""DaemonSets on a node, and the CPU, memory and pod slots that they use.
 
 On EKS, the requests of all containers are: aws-node with its network policy agent 2 x 25m (aws/amazon-vpc-cni-k8s,
 chart), kube-proxy 100m (add-on), ebs-csi-node 3 x 10m and 40 MiB (kubernetes-sigs/aws-ebs-csi-driver, chart),

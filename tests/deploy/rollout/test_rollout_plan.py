@@ -96,7 +96,10 @@ def test_a_pod_without_a_controller_is_announced_and_its_node_comes_last() -> No
     pods = (pod("bare", on="lab-0"), owned("a", on="lab-1"), owned("b", on="lab-1"))
     [pool] = rollout(planned(), node("lab-0"), node("lab-1"), pods=pods).pools
     assert [change.node for change in pool.changes] == ["lab-1", "lab-0"]
-    assert pool.changes[1].remark(pool.rules) == "stays unchanged: not managed by a controller: vision/bare"
+    assert (
+        pool.changes[1].remark(pool.rules)
+        == "stays unchanged, because no controller manages these pods: vision/bare"
+    )
 
 
 def test_the_same_layout_under_another_name_drains_no_node() -> None:

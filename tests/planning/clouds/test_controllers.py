@@ -100,7 +100,7 @@ def test_a_cpu_pool_that_is_off_at_times_holds_no_controllers(sometimes: dict[st
     cpu = {"name": "general", "machine_type": "m7i.4xlarge", "count": {"desired": 1}, "workload": "general"}
     small = created({"system": {"machine_types": ["m7i.large"]}})
     assert system_types(small, SCALED, KARPENTER, cpu, queueing={})
-    assert "there is none for" in problem(small, SCALED, KARPENTER, {**cpu, **sometimes}, queueing={})
+    assert "there is not enough room for" in problem(small, SCALED, KARPENTER, {**cpu, **sometimes}, queueing={})
 
 
 def jobset(cpu: str) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def test_values_of_the_stack_file_change_what_a_controller_requests() -> None:
     huge = {
         "jobset": {"values": {"controller": {"resources": {"requests": {"cpu": "40"}, "limits": {"cpu": "40"}}}}}
     }
-    assert "there is none for JobSet" in problem(created(), addons={"jobset": "install"}, charts=huge)
+    assert "there is not enough room for JobSet" in problem(created(), addons={"jobset": "install"}, charts=huge)
 
 
 def test_an_unknown_machine_type_is_not_refused() -> None:

@@ -17,8 +17,8 @@ from gpu_platform.catalog.iam_policies import iam_statements
 from gpu_platform.planning.clouds.eks.cluster_plan import Addon
 from gpu_platform.planning.clouds.eks.node_monitoring import AGENT_CONFIGURATION, MONITORING_AGENT
 
-# With prefix delegation, an interface takes prefixes of 16 addresses instead of single addresses.
-# On p5.48xlarge the EFA-only interface takes one of the two interfaces of network card 0.
+# With prefix delegation, an interface uses prefixes of 16 addresses instead of single addresses.
+# On p5.48xlarge the EFA-only interface uses one of the two interfaces of network card 0.
 # With single addresses, a node would have only 49 of them for the 100 or more pods that the kubelet allows.
 # EKS images do not support a lower `maxPods`.
 _PREFIXES: Mapping[str, str] = {"ENABLE_PREFIX_DELEGATION": "true", "WARM_PREFIX_TARGET": "1"}

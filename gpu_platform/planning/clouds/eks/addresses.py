@@ -1,9 +1,9 @@
-"""Count the subnet addresses that nodes and their pods take, and check whether a new VPC has enough for its pools.
+"""Count the subnet addresses that nodes and their pods use, and check whether a new VPC has enough for its pools.
 
-On a cluster that the program creates, pods use prefixes of 16 addresses. A node takes one address for each
+On a cluster that the program creates, pods use prefixes of 16 addresses. A node uses one address for each
 interface with an IP address, the prefixes of its pods, and one free prefix (WARM_PREFIX_TARGET=1;
-aws/amazon-vpc-cni-k8s, docs/prefix-and-ip-target.md, read 2026-11-23). Every node runs pods, so it takes at least
-one prefix for them.
+aws/amazon-vpc-cni-k8s, docs/prefix-and-ip-target.md, read 2026-11-23). Every node runs pods, so each node uses at
+least one prefix for its pods.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _Field = Literal["cidr", "pods_cidr"]
 
 @dataclass(frozen=True, slots=True)
 class NodeAddresses:
-    """The number of addresses that a node takes from a subnet.
+    """The number of subnet addresses that a node uses.
 
     `least` is the number when the node runs its first pods, and `most` is the number when it is full of pods.
     """
@@ -44,23 +44,23 @@ class NodeAddresses:
 
 
 def addresses_of_node(cloud: object | None) -> int:
-    """Return how many addresses a node takes for itself, one for each interface that has an IP address."""
+    """Return how many addresses a node uses for itself, one for each interface that has an IP address."""
     if isinstance(cloud, EksPoolPlan) and cloud.interfaces:
         return sum(one.interface_type != "efa-only" for one in cloud.interfaces)
     return 1
 
 
 def addresses_with_pods(own: int, vcpus: int) -> NodeAddresses:
-    """Return the addresses that a node takes if its pods use prefixes.
+    """Return the addresses that a node uses if its pods use prefixes.
 
-    `own` is the number of addresses that the node's interfaces take from the subnet.
+    `own` is the number of addresses that the node's interfaces use.
     """
     return NodeAddresses(own + 2 * _PREFIX, own + _PREFIX * (1 + ceil(eks_pod_cap(vcpus) / _PREFIX)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
-    """A group of similar nodes at its maximum size, with the number of subnet addresses that each node takes.
+    """A group of similar nodes at its maximum size, with the number of subnet addresses that each node uses.
 
     `path` is the stack file field that sets the number of nodes. `rolled` is the number of nodes that a rolling
     update adds.

@@ -1,8 +1,8 @@
 """Check the alternative machine types of an EKS pool, because pods must run equally well on each of them.
 
 EKS tries the types of an on-demand node group in order. For spot nodes, it chooses the type whose instances are
-least likely to be reclaimed. Karpenter takes the cheapest type. The types are listed in the node group, not in its
-launch template.
+least likely to be reclaimed. Karpenter chooses the cheapest type. The types are listed in the node group, not in
+its launch template.
 
 Sources: EKS user guide, "Managed node group capacity types" and "Customize managed nodes with launch templates";
 EKS API, CreateNodegroup (instanceTypes); read 2026-11-23.
@@ -67,7 +67,9 @@ def check_alternatives(pool: Pool, machine: MachineType, catalog: Catalog, probl
             )
         else:
             for found, allowed in _differences(pool, machine, other, catalog):
-                place.add(f"{name!r} with {found}", allowed, "take an equivalent machine type, or remove it")
+                place.add(
+                    f"{name!r} with {found}", allowed, "choose an equivalent machine type, or remove this one"
+                )
         taken.add(name)
 
 

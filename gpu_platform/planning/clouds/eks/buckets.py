@@ -1,6 +1,6 @@
 """Check and plan S3 buckets as team volumes, using version 2 of the Mountpoint for Amazon S3 CSI driver.
 
-The driver reads and writes with its own identity, so pods of teams never have S3 credentials. A team can reach a
+The driver reads and writes with its own identity, so pods of teams never have S3 credentials. A team can access a
 bucket only through a PersistentVolume that is bound to the team's claim, and teams cannot create
 PersistentVolumes. The driver's processes run in a separate namespace, so the teams' network policies need not
 allow traffic to S3.
@@ -138,7 +138,7 @@ def by_bucket(name: str, one: BucketStorage, cluster: EksCluster) -> Decision:
     driver = (
         f"the driver's identity {uses} the bucket, and pods have no credentials"
         if cluster.create is not None
-        else f"the cluster's owner installs {ADDON}, version 2, with an identity that reaches the bucket"
+        else f"the cluster's owner installs {ADDON}, version 2, with an identity that has access to the bucket"
     )
     return Decision(
         subject="storage",

@@ -123,7 +123,7 @@ def _check_create(cluster: EksCluster, create: CreateEks, problems: Problems) ->
         here.at("cidr").add(
             f"{create.cidr!r}",
             f"/{widest} to /{narrowest}: a VPC is at most a /16, and "
-            + ("each pod takes an address" if create.pods_cidr is None else "each zone gets an eighth of the VPC"),
+            + ("each pod uses an address" if create.pods_cidr is None else "each zone gets an eighth of the VPC"),
             "for example, write cidr: 10.0.0.0/16"
             + (
                 ", or give pods a separate range: pods_cidr: 100.64.0.0/16"
@@ -398,7 +398,7 @@ def _plan_create(
     by_prefixes = Decision(
         subject=f"cluster {cluster.name}",
         what="addresses of pods",
-        chosen="prefixes of 16 (VPC CNI, ENABLE_PREFIX_DELEGATION)",
+        chosen="prefixes of 16 addresses (VPC CNI, ENABLE_PREFIX_DELEGATION)",
         why="EFA-only interfaces have no addresses, so a node would run out of single addresses before it has "
         "maxPods pods (the limit on EKS images)",
     )
@@ -452,7 +452,8 @@ def _explain_api_access(cluster: EksCluster, create: CreateEks) -> Decision:
         why = "api_from_anywhere: the API server is reachable from the whole internet, protected only by IAM"
     elif locked_out:
         why = (
-            "create.api_access names no network from which the first `up` could reach it, so this `up` is "
+            "create.api_access names no network from which the first `up` could reach the API server, so this "
+            "`up` is "
             "refused; other networks in the VPC, and networks connected by VPN or peering, also need an entry"
         )
     else:

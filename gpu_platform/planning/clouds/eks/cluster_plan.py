@@ -163,7 +163,7 @@ class SystemPool:
     """Nodes without GPUs, for pods that must run before any GPU node exists."""
 
     instance_types: tuple[str, ...]
-    """Instance types in order of preference. EC2 takes the first type that has capacity."""
+    """Instance types in order of preference. EC2 uses the first type that has capacity."""
     ami_type: str
     release_version: str | None
     """Release of the image.
@@ -188,7 +188,7 @@ class KarpenterControllerPlan:
     iam: IamPlan
     chart: str
     crd_chart: str
-    """Chart of the CRDs. It has the same repository and version as `chart`."""
+    """Chart of the CRDs, from the same repository and with the same version as `chart`."""
     repository: str
     version: str
     namespace: str
@@ -272,8 +272,8 @@ class CreateEksPlan:
 
     @property
     def system_leaves_zones(self) -> bool:
-        """Whether there are fewer system nodes than zones, so that a zone may have none. No autoscaler adds a
-        system node in such a zone.
+        """Whether there are fewer system nodes than zones, so that a zone may have no system node. No autoscaler
+        adds a system node in such a zone.
 
         Source: Cluster Autoscaler, cloudprovider/aws/README.md, gotchas (persistent volumes); read 2026-11-29.
         """

@@ -155,7 +155,8 @@ def _of_create(cluster: EksClusterPlan, create: CreateEksPlan) -> Iterator[Clust
         loss="removes-capacity",
         on_loss="the NAT gateway of {lost} and its public address are deleted: connections through it to the "
         "internet end, and allow lists with the address no longer match",
-        on_gain="connections to the internet from a zone with a new NAT gateway end once, and then come from its "
+        on_gain="connections to the internet from a zone with a new NAT gateway are interrupted once, then "
+        "come from its "
         "new public address",
     )
     later = "running nodes keep the addresses of their pods, and only new nodes use the new subnets"

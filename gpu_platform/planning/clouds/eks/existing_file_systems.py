@@ -26,12 +26,14 @@ def check_existing(one: ExistingStorage, here: Problems) -> None:
     """Record a problem for an invalid file system id, and for a mount name that is missing or not allowed."""
     if not one.file_system.startswith("fs-"):
         here.at("file_system").add(
-            f"{one.file_system!r}", "the id of a file system", "write file_system: fs-..., as AWS prints it"
+            f"{one.file_system!r}",
+            "the id of a file system",
+            "write file_system: fs-..., as the AWS CLI prints it",
         )
     if one.system == "fsx-lustre" and one.mount_name is None:
         here.at("mount_name").add(
             "nothing with system fsx-lustre",
-            "the mount name that FSx gives each file system",
+            "the mount name that FSx assigns to the file system",
             f"see aws fsx describe-file-systems --file-system-ids {one.file_system}",
         )
     if one.system == "efs" and one.mount_name is not None:

@@ -19,8 +19,8 @@ _EFFECTS: Mapping[str, str] = {
 def eks_labels(labels: Mapping[str, str], *, has_gpus: bool, efa: bool, dranet: bool = False) -> Mapping[str, str]:
     """Return the labels of a pool, plus the labels that GPU software and an EFA driver use to select nodes.
 
-    Only one EFA driver may run on a node, because the EFA device plugin and the EFA DRA driver would both give the
-    same interfaces to pods.
+    Only one EFA driver may run on a node, because the EFA device plugin and the EFA DRA driver would both allocate
+    the same interfaces to pods.
     """
     present = {names.GPU_PRESENT_LABEL: "true"} if has_gpus else dict[str, str]()
     if dranet:

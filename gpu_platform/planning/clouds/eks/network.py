@@ -20,7 +20,7 @@ Layout = Literal["ena-and-efa", "efa-primary"]
 
 DRANET_KUBERNETES = "1.34"
 METADATA_HOP_LIMIT = 1
-"""With this hop limit, pods without the host network reach neither IMDS nor the node's role.
+"""With this hop limit, pods without the host network cannot reach IMDS, so they cannot use the node's role.
 
 Pods get roles through EKS Pod Identity. The components on a node that read IMDS (VPC CNI, EFA device plugin, node
 monitoring agent) use the host network.

@@ -48,7 +48,7 @@ AGENT_CONFIGURATION: Final[Mapping[str, Any]] = {
 
 
 def why_unread(labels: Mapping[str, str], arch: str) -> str | None:
-    """Return why the agent does not detect broken GPUs on nodes with these labels, or None if it does."""
+    """Return why the agent does not detect broken GPUs on nodes with these labels, or None if it detects them."""
     if arch != _AMD64:
         return f"its monitoring agent does not read GPUs on {arch}"
     if labels.get(names.SHARING_LABEL) == _MIG:

@@ -190,7 +190,7 @@ def _needs(cluster: EksCluster, part: PartPlan, karpenter: Sequence[KarpenterPoo
     elif part.name == "cluster_autoscaler":
         yield (
             "it must discover the node groups by k8s.io/cluster-autoscaler/enabled and "
-            f"k8s.io/cluster-autoscaler/{cluster.name}, the tags that EKS sets"
+            f"k8s.io/cluster-autoscaler/{cluster.name}, which are the tags that EKS sets"
         )
         yield (
             "its IAM policy must allow eks:DescribeNodegroup, to read the labels and taints of a pool "

@@ -234,9 +234,9 @@ def _capacity(pool: Pool, plan: EksPoolPlan) -> Iterator[_Line]:
             "machine types",
             ", ".join(plan.instance_types),
             (
-                "EC2 takes the types that are least likely to be reclaimed"
+                "EC2 chooses the types that are least likely to be reclaimed"
                 if spot
-                else "EC2 takes the first type that has capacity"
+                else "EC2 uses the first type that has capacity"
             )
             + "; pods can request the CPU and memory of the smallest type",
         )

@@ -61,8 +61,9 @@ def services_decisions(cluster: EksCluster, create: CreateEks) -> Iterator[Decis
             subject=f"cluster {cluster.name}",
             what="warning: Service range",
             chosen="10.100.0.0/16 or 172.20.0.0/16, which EKS chooses and which cannot be changed later",
-            why=f"{', '.join(taken)} of create.api_access is in one of them, and pods could not reach addresses "
-            "there that a Service has: before the first `up`, write create.services_cidr, with a range that no "
+            why=f"{', '.join(taken)} of create.api_access is in one of them, and pods could not reach an "
+            "address there that is also the address of a Service: before the first `up`, write "
+            "create.services_cidr, with a range that no "
             "network uses",
         )
 

@@ -34,7 +34,9 @@ from gpu_platform.stack.pool import Pool
 _LEAST_IN_PRODUCTION = 2
 _SIZES: Final = ("large", "xlarge", "2xlarge", "4xlarge", "8xlarge")
 _SERIES: Final = ("m7i", "m6i")
-"""Instance series of the system nodes. Both have the same number of vCPUs and the same memory in each size."""
+"""The two instance series of the system nodes. In each size, both series have the same number of vCPUs and the
+same memory.
+"""
 _COUNTED: Final = 2
 _MOST_TRIED: Final = 10
 
@@ -122,7 +124,7 @@ def size_system_pool(
         problems.at("create").at("system").add(
             f"{counted(pool.desired_size, 'node')} of {' or '.join(pool.instance_types)}"
             + (f", with {room_text(room)} for controllers on each" if room is not None else ""),
-            f"room for {wanted}, most of it for {largest(demands.controllers)}: there is none for "
+            f"room for {wanted}, most of it for {largest(demands.controllers)}: there is not enough room for "
             f"{', '.join(lacking)}, no autoscaler adds nodes for them, and `up` would time out",
             _fix(pool, demands),
         )

@@ -221,8 +221,8 @@ def _eviction() -> dict[str, str]:
 
 
 def _reserved_memory(machine: MachineType) -> str:
-    """Return the sum of the kubelet's memory reservation and its eviction threshold. With any other value, the
-    kubelet exits.
+    """Return the sum of the kubelet's memory reservation and its eviction threshold. The memory reserved for the
+    Memory Manager must equal this sum, otherwise the kubelet exits.
 
     By default, images derive the memory reservation from the number of pods. The program sets the reservations
     itself, so that their sum is known.

@@ -1,4 +1,4 @@
-"""How many EBS volumes for claims a node can attach."""
+"""Maximum number of EBS volumes for claims that can be attached to a node."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from gpu_platform.stack.eks_network import EksNetwork
 
 LEAST_ZONES = 2
 PREFIXES = (16, 18)
-"""Prefix lengths of the largest and the smallest VPC if each pod takes an address from the VPC."""
+"""Prefix lengths of the largest and the smallest VPC if each pod uses an address of the VPC."""
 NARROWEST_OF_NODES = 21
 """Longest prefix length of a VPC whose pods have a separate range. A public subnet is then a /27.
 
@@ -274,8 +274,8 @@ def zone_subnets(cidr: str, zone: str, pods_cidr: str | None = None) -> ZoneSubn
     """Return the subnets of a VPC in one zone.
 
     The subnets depend only on the letter of the zone, so a new zone changes no addresses. Each private subnet gets
-    an eighth of the VPC: 8,187 usable addresses if the VPC is a /16. Every pod takes one of these addresses,
-    unless pods have a separate range. Each subnet for pods gets an eighth of that range.
+    an eighth of the VPC: 8,187 usable addresses if the VPC is a /16. Every pod uses one of these addresses, unless
+    pods have a separate range. Each subnet for pods gets an eighth of that range.
     """
     index = ZONE_LETTERS.index(zone[-1])
     eighths = list(IPv4Network(cidr).subnets(prefixlen_diff=_PRIVATE_BITS))
