@@ -47,7 +47,9 @@ class HeldQueue:
     manager: str = ""
 
     def __str__(self) -> str:
-        """Return the held queue, who holds it, the effect, and the command that ends the hold."""
+        """Return the held queue, the client that holds it, the effect of the hold, and the command that ends the
+        hold.
+        """
         by = f", set by {self.manager}" if self.manager else ""
         where = f" -n {self.namespace}" if self.namespace else ""
         patch = json.dumps({"spec": {"stopPolicy": "None"}})

@@ -34,8 +34,8 @@ def read_objects(client: KubernetesClient) -> LiveObjects:
 
 
 class ObjectsOnce:
-    """Reads the objects of a cluster once, at the first use. They are not read again, even if the cluster did not
-    answer.
+    """Reads the objects of a cluster once, at the first use. A failure is also cached, so the objects are not read
+    again.
     """
 
     def __init__(self, cluster: ClusterAccess) -> None:

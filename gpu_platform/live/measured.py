@@ -46,8 +46,7 @@ def measured_utilisation(address: str, pools: Collection[str], *, period: str = 
 
 
 def held_by_team(address: str, teams: Collection[str], *, period: str = "14d") -> dict[str, float] | None:
-    """Return the maximum number of GPUs that each team held at the same time, or None if Prometheus has no such
-    metrics.
+    """Return the peak number of GPUs that each team held, or None if Prometheus has no such metrics.
 
     If any team has a series, the exporter names the pods that use GPUs, so a team without a series has held no
     GPU. Raises BadInput for an address that is neither http nor https, and UnknownOutcome if Prometheus does not

@@ -49,7 +49,7 @@ def gpu_demands(plan: EnvironmentPlan, catalog: Catalog) -> tuple[QuotaDemand, .
 
 
 def unnamed_needs(plan: EnvironmentPlan, catalog: Catalog) -> tuple[QuotaNeed, ...]:
-    """Return the plan's needs for GPU quotas whose names are not known."""
+    """Return the plan's demand on GPU quotas whose names are not known."""
     return tuple(need for need in gpu_quotas(plan, catalog) if need.name is None)
 
 

@@ -97,7 +97,7 @@ def test_two_budgets_of_one_pod_block_for_ever_even_if_each_allows_it() -> None:
     assert block is not None
     assert (block.forever, block.budgets) == (True, ("vision/one", "vision/two"))
     assert "the eviction API evicts no pod with more than one budget" in block.why
-    assert block.fix == "make only one budget select them"
+    assert block.fix == "change the selectors so that only one budget selects the pods"
 
 
 def test_a_status_older_than_the_spec_blocks_for_now() -> None:

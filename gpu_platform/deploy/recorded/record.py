@@ -69,7 +69,7 @@ class ResourceRecord:
     package_version: str = ""
     protect: bool = False
     external: bool = False  # read by Pulumi, but not managed
-    timeouts: Mapping[str, str] = field(default_factory=dict[str, str])  # timeouts as Go durations, by operation
+    timeouts: Mapping[str, str] = field(default_factory=dict[str, str])  # timeouts by operation, as Go durations
     ignore_changes: tuple[str, ...] = ()
     replace_on_changes: tuple[str, ...] = ()
     delete_before_replace: bool = False

@@ -46,7 +46,7 @@ class _Gone(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Result of the MIG rollout on one node, and its reason."""
+    """Result of the MIG rollout on one node, and the reason for the result."""
 
     change: NodeChange
     result: Result

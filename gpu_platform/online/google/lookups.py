@@ -111,7 +111,7 @@ class GoogleCloud:
                 looked_at=looked_at,
                 severity="stops",
                 found="no such project",
-                why="nothing can be created in it",
+                why="no resources can be created in the project",
                 fix="correct cluster.project, or use credentials that can see it",
             )
             return

@@ -108,7 +108,7 @@ def block_of(pod: GuardedPod, budgets: Iterable[DisruptionBudget]) -> Block | No
             names,
             f"disruption budgets {' and '.join(names)} select the same pods; the eviction API evicts no "
             "pod with more than one budget",
-            fix="make only one budget select them",
+            fix="change the selectors so that only one budget selects the pods",
         )
     [budget] = selecting
     if not pod.ready and (budget.evicts_unready or budget.healthy >= budget.needed > 0):

@@ -14,7 +14,7 @@ Fate = Literal["retained", "deleted", "adopted"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamChange:
-    """What happens to the namespace of a team that is removed from a stack or added to it again.
+    """Planned change to the namespace of a team that is removed from a stack or added to it again.
 
     `fate` is `retained` if the team is removed, and its namespace stays with the objects that its members created.
     It is `deleted` if the team is removed, and the namespace is deleted because its members created nothing. It is

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Effect(StrEnum):
-    """What a change does to nodes, pods, data and access. A later member is worse than an earlier member."""
+    """Effect of a change on nodes, pods, data and access. A later member is worse than an earlier member."""
 
     IN_PLACE = "in-place"  # pods keep running
     RESTARTS_PODS = "restarts-pods"  # new pods replace the pods of a controller on the same nodes

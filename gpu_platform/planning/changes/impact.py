@@ -30,7 +30,7 @@ class Phase(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What happens to one subject, such as `pool train`, in one phase."""
+    """Change to one subject, such as `pool train`, in one phase."""
 
     phase: Phase
     subject: str

@@ -67,7 +67,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolChange:
-    """What happens to the nodes of one pool of the last deployment.
+    """Planned change to the nodes of one pool of the last deployment.
 
     `nodes` is the number of lost nodes, based on the pool's desired size. `gpus` is the number of their GPUs,
     which is 0 for a CPU pool. `gpus_most` counts the GPUs of all nodes that an autoscaler may have created.

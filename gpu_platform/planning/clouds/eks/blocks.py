@@ -40,7 +40,7 @@ _AFTER_START = timedelta(minutes=2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledSize:
-    """A scheduled action that sets the number of nodes of a node group's Auto Scaling group.
+    """A scheduled action that sets the node count of a node group's Auto Scaling group.
 
     `recurrence` is a cron expression with minute, hour, day, month and weekday. `time_zone` is its IANA time zone,
     or None for UTC. The action recurs, because Auto Scaling rejects a one-time action whose time has passed, and

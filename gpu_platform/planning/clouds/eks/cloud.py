@@ -329,7 +329,7 @@ def _documents(
     storage: StoragePlan,
     identities: CloudIdentities | None,
 ) -> Iterator[Document]:
-    """Yield everything that AWS limits in size or number: IAM policies, user data, tags, and instances of capacity
+    """Yield the data that AWS limits in size or number: IAM policies, user data, tags, and instances of capacity
     blocks.
     """
     assert isinstance(cluster, EksClusterPlan)  # noqa: S101 - the plan is of this cloud

@@ -54,7 +54,7 @@ class VpcPlan:
 
     @property
     def shown(self) -> str:
-        """Value that identifies the VPC in a preview."""
+        """Text that identifies the VPC in a preview."""
         return self.cidr
 
     @property
@@ -88,7 +88,7 @@ class ExistingVpcPlan:
 
     @property
     def shown(self) -> str:
-        """Value that identifies the VPC in a preview."""
+        """Text that identifies the VPC in a preview."""
         return self.vpc
 
     @property
@@ -126,8 +126,8 @@ class IamPlan:
 
     @property
     def new_role(self) -> str:
-        """Value that identifies a new role in a preview. It contains the path, because the path of a role cannot
-        be changed.
+        """Text that identifies a new role in a preview. It contains the path, because the path of a role cannot be
+        changed.
         """
         return f"created in {self.path}"
 

@@ -1,5 +1,5 @@
-"""Settings of an EKS cluster, such as its network, replicas and access, and what `destroy` keeps. A preview
-reports changes to these settings.
+"""Settings of an EKS cluster, such as its network, replicas and access, and the resources that `destroy` keeps. A
+preview reports changes to these settings.
 """
 
 from __future__ import annotations

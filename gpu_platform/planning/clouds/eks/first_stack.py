@@ -1,4 +1,4 @@
-"""Template for the first stack file of an EKS cluster, existing or new."""
+"""Template for the first stack file of an existing or new EKS cluster."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ _NEWEST: Final = "the new nodes get the newest EKS image"
 
 
 def rolled_image(field: str, release: str | None) -> str:
-    """Describe the image that a managed node group's nodes get if they are rolled for a reason other than a new
+    """Describe the image that a managed node group's nodes get if EKS rolls them for a reason other than a new
     release.
     """
     if release is None:

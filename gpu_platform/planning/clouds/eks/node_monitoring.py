@@ -1,4 +1,4 @@
-"""What the EKS node monitoring agent detects, and the configuration of its add-on.
+"""Faults that the EKS node monitoring agent detects, and the configuration of its add-on.
 
 Node repair acts on the conditions that this agent sets. The agent reads GPU data only through its DaemonSet
 `dcgm-server`. On a node without `dcgm-server`, the agent sets the condition AcceleratedHardwareReady to False with

@@ -159,7 +159,7 @@ def explain_parts(
 
 
 def _of_network(cluster: EksCluster, parts: tuple[PartPlan, ...]) -> Iterator[Decision]:
-    """Yield what the program's Karpenter requires from an existing network, because its routes are not known."""
+    """Yield the requirements of the program's Karpenter for an existing network, whose routes are not known."""
     if cluster.create is not None and cluster.create.network is None:
         return  # a VPC that the program creates has NAT gateways
     for part in parts:

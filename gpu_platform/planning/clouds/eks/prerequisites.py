@@ -32,7 +32,7 @@ _SERVICES: Final = {
 
 
 def eks_prerequisites(cluster: CloudCluster, resource_types: Iterable[str]) -> CloudPrerequisites:
-    """Return what AWS must provide before `up` can run.
+    """Return the prerequisites in AWS, such as permissions and quotas, that `up` needs.
 
     `resource_types` are the Pulumi types of the resources that `up` creates.
     """

@@ -268,7 +268,7 @@ def _block_lines(pool: Pool, blocks: tuple[BlockPlan, ...]) -> Iterator[_Line]:
 
 
 def _end_of(block: BlockPlan) -> str:
-    """Return who drains the nodes of a block, and how long before the end of the block."""
+    """Return what drains the nodes of a block, and how long before the end of the block."""
     early, who = minutes(block.window.drain), _who_drains(block)
     if who == _OWNER:
         return f"without ends in the stack file you must scale the pool to zero {early} minutes"

@@ -1,5 +1,5 @@
-"""Names that begin with the name of a cluster and keep to the limits of AWS: 64 characters for IAM roles, 80 for
-queues.
+"""Names that begin with the name of a cluster and comply with the limits of AWS: 64 characters for IAM roles, 80
+for queues.
 
 Source: IAM user guide, "IAM and AWS STS quotas": role names have 64 characters at most; read 2026-11-23. Pulumi
 appends a dash and seven characters, and fails if the result is too long.

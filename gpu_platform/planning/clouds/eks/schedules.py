@@ -1,10 +1,10 @@
 """Check and plan schedules of managed node groups. A schedule consists of scheduled actions of the node group's
 Auto Scaling group.
 
-Like an action for a capacity block, an action sets only the number of nodes. EKS keeps control of the minimum and
-the maximum. Nothing else may change the number of nodes, so the pool must have a fixed size. The cluster's owner
-must not run an autoscaler, because it would discover every node group. While the pool is on, `up` changes the
-number only after an edit to `count`.
+Like an action for a capacity block, an action sets only the node count. EKS keeps control of the minimum and the
+maximum. Nothing else may change the node count, so the pool must have a fixed size. The cluster's owner must not
+run an autoscaler, because it would discover every node group. While the pool is on, `up` changes the number only
+after an edit to `count`.
 
 Sources, read 2026-11-25:
 - EC2 Auto Scaling user guide, "Scheduled scaling for Amazon EC2 Auto Scaling" (recurrence by cron, IANA time

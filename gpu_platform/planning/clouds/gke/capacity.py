@@ -1,4 +1,4 @@
-"""Plan the capacity type, the zones and the number of nodes of a GKE pool.
+"""Plan the capacity type, the zones and the node counts of a GKE pool.
 
 Sources: GKE docs on reservations, spot and flex-start; preconditions of cluster-toolkit 1.95 (gke-node-pool);
 terraform-provider-google, resource_container_node_pool; read 2026-11-21.
