@@ -66,7 +66,7 @@ class LiveGuide:
     """State of a cluster for one team.
 
     `used` and `borrowed` contain the amounts that the team uses and borrows, by ResourceQuota key. `free` contains
-    the amounts that no pod uses, by pool and resource, on nodes where pods can start. `held` is the stopPolicy of
+    the amounts that no pod uses on nodes where pods can start, by pool and resource. `held` is the stopPolicy of
     the queue if somebody holds the queue, or else empty. `incomplete` contains workloads that lack pods because of
     the quota. `refused` explains that waiting pods use up the ResourceQuota, or is empty.
     """

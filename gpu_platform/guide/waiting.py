@@ -204,7 +204,7 @@ def why_pods_are_missing(
     delete = "waiting pods, by lowering the replicas of their Deployments" if waiting else "another workload"
     return (
         f"a missing pod is refused: {', '.join(over)}, including what may be borrowed. Delete {delete}, "
-        "or delete this one and create it again with fewer pods. Otherwise Kueue puts it back into the queue "
+        "or delete this workload and create it again with fewer pods. Otherwise Kueue puts it back into the queue "
         "(queueing.pods_ready_timeout)"
     )
 

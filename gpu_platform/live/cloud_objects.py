@@ -24,7 +24,9 @@ _PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 
 @dataclass(frozen=True, slots=True)
 class CloudVolume:
-    """A PersistentVolume whose storage a CSI driver created for a claim. `handle` is its name in the cloud."""
+    """A PersistentVolume whose storage a CSI driver created for a claim. `handle` is the name of the storage in
+    the cloud.
+    """
 
     live: Mapping[str, Any]
     namespace: str

@@ -1,7 +1,7 @@
 """Lists the cloud credentials on this machine (environment variables, shared files) without network access.
 
-Results name the kind and place of the credentials and never contain a secret. An instance's role is not looked up,
-because that needs the network.
+Results name the kind and place of the credentials and never contain a secret. The role of an EC2 instance is not
+looked up, because that needs the network.
 
 Sources: AWS SDKs and tools reference, credential provider chain; Google Cloud, how Application Default Credentials
 work, and the variables of Pulumi's Google provider; read 2026-11-21.

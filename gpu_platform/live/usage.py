@@ -55,7 +55,9 @@ def gpu_usage(
 
 
 def _take_devices(named: Iterable[str], uncounted: dict[str, Mapping[str, int]]) -> dict[str, int]:
-    """Remove the named claims from `uncounted` and return their devices, so that each claim is counted once."""
+    """Remove the named claims from `uncounted`, so that each claim is counted once, and return the devices of
+    these claims.
+    """
     taken: dict[str, int] = {}
     for key in named:
         for name, count in uncounted.pop(key, {}).items():

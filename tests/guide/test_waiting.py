@@ -272,7 +272,7 @@ LOWERED = {"requests.nvidia.com/gpu": "12", "requests.cpu": "32"}
 def test_a_pod_refused_by_a_lowered_quota_is_explained_with_numbers() -> None:
     why = why_pods_are_missing(started("False"), GPUS_STARTED, LOWERED)
     assert "the team uses 16 nvidia.com/gpu, but only 12 are allowed now" in why
-    assert "Delete another workload, or delete this one and create it again with fewer pods" in why
+    assert "Delete another workload, or delete this workload and create it again with fewer pods" in why
     assert "cpu" not in why
 
 

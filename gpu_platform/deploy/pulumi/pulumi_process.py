@@ -1,8 +1,8 @@
 """Runs the Pulumi CLI so that an interruption of this process reaches the CLI exactly once.
 
 The Automation API always waits for the CLI. SIGTERM, or the end of a time limit, would never reach the CLI, and
-Ctrl-C would reach it from the terminal. The CLI takes the first interrupt as a request to finish the operations in
-progress and to save its state. It takes the second interrupt as an order to stop immediately, which leaves
+Ctrl-C would reach it from the terminal. The CLI treats the first interrupt as a request to finish the operations
+in progress and to save its state. It treats the second interrupt as an order to stop immediately, which leaves
 operations pending.
 """
 

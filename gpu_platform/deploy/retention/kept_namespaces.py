@@ -30,7 +30,7 @@ _TRUE: Final = "true"
 _FINALIZERS: Final = (
     "If finalizers remain, let their controller remove them, or remove them from metadata.finalizers"
 )
-_NAMED_AFTER_SECONDS: Final = 15.0  # the namespace controller needs some seconds even if no finalizer blocks it
+_NAMED_AFTER_SECONDS: Final = 15.0  # the namespace controller needs a few seconds even if no finalizer blocks it
 _GPU_KEYS: Final = names.quota_key("nvidia.com/")
 _ENFORCE_LABEL: Final = "pod-security.kubernetes.io/enforce"
 _POLICY_API: Final = "admissionregistration.k8s.io/v1"

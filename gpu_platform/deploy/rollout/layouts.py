@@ -40,7 +40,9 @@ def read_configs(text: str | None) -> Configs:
 
 
 def retry_name(config: str) -> str:
-    """Return the second name of a config. The MIG manager retries a failed config only under another name."""
+    """Return the second name of a config. The second name is needed for a retry, because the MIG manager retries a
+    failed config only under another name.
+    """
     return f"{config}{_RETRY_SUFFIX}"
 
 

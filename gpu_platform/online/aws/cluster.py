@@ -318,9 +318,8 @@ def declared_subnets(plan: EnvironmentPlan) -> Sequence[str]:
 
 
 def compare_api_access(found: Cluster, admitted: Sequence[str]) -> OnlineFinding:
-    """Return a finding about which networks can reach the API server of an existing cluster.
-
-    `admitted` are the networks that the cluster's security group admits.
+    """Return a finding that names the networks that can reach the API server of an existing cluster. `admitted`
+    are the networks that the cluster's security group admits.
     """
     looked_at = "networks that reach the API server"
     inside = f"at its private address {', '.join(admitted) or 'members of ' + found.security_group}"

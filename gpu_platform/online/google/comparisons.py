@@ -167,7 +167,7 @@ def compare_cluster(
 
 
 def _compare_api_access(found: Cluster) -> OnlineFinding:
-    """Return a finding about which networks can reach the API server of an existing cluster."""
+    """Return a finding that names the networks that can reach the API server of an existing cluster."""
     looked_at = "networks that reach the API server"
     networks = ", ".join(found.authorized) or "all networks with a route to it"
     if found.facts.dns_endpoint is not None:

@@ -26,11 +26,11 @@ class LeastBandwidth:
 class BurnInPoolPlan:
     """Active checks for the nodes of one pool.
 
-    `skipped` is the reason why no check is meaningful, or an empty string if the checks run. `alone` is the pod
-    that checks one node with all its GPUs. `together` describes the pods that check two nodes. If it is None,
-    `not_together` contains the reason. `network` is the network between these pods; they must not fall back to TCP
-    over the plain network. `claims` are the ResourceClaimTemplates for the devices of the pods. `seconds` is the
-    duration of the checks on one node, not counting the start of the container.
+    `skipped` is the reason why no check would give a meaningful result, or an empty string if the checks run.
+    `alone` is the pod that checks one node with all its GPUs. `together` describes the pods that check two nodes.
+    If it is None, `not_together` contains the reason. `network` is the network between these pods; they must not
+    fall back to TCP over the plain network. `claims` are the ResourceClaimTemplates for the devices of the pods.
+    `seconds` is the duration of the checks on one node, not counting the start of the container.
     """
 
     pool: str

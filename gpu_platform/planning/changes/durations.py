@@ -33,7 +33,8 @@ SETTLE_SECONDS: Final = 60
 class Duration:
     """The maximum duration of a change. `seconds` is None if nothing limits it.
 
-    `why` names the limits that are added up or, if there is no limit, what the change waits for.
+    `why` names the limits that are added up or, if nothing limits the duration, the event that the change waits
+    for.
     """
 
     seconds: int | None

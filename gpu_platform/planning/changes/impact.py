@@ -44,8 +44,8 @@ class Impact:
     `subject` is what changes, for example `pool train`, `team vision`, `operator` or an object. `field` is the
     path of the change in the stack file, or the changed property. `nodes` and `gpus` are the numbers of affected
     nodes and GPUs, or None if there are none. `pods` are the running pods that the change affects, or None if the
-    cluster was not read. `duration` is None if neither nodes nor pods are affected. `parts` are the steps that
-    `up` takes, in order.
+    cluster was not read. `duration` is None if neither nodes nor pods are affected. `parts` are the steps of `up`
+    that make the change, in order.
     """
 
     subject: str

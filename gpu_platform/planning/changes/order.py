@@ -1,4 +1,4 @@
-"""Sort the steps of all changes in the order in which `up` takes them. The order is the same with either
+"""Sort the steps of all changes in the order in which `up` executes them. The order is the same with either
 engine.
 """
 

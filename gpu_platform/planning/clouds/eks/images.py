@@ -1,4 +1,4 @@
-"""Check and choose the images of EKS nodes. They are images of an EKS family, or custom AMIs that are built on
+"""Check and choose the images of EKS nodes. They are images of an EKS family, or custom AMIs that are based on
 such an image.
 
 `_check_driver` in `planning/pools/checks.py` checks whether the driver of the image supports the GPUs.

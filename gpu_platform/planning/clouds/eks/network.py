@@ -158,7 +158,7 @@ def check_pod_interfaces(
     if machine.default_enis > len(taken):
         return
     if pool.provisioner == "managed" and layout_of(pool, family) == "ena-and-efa" and family.first_efa_card == 0:
-        fix = "write layout: efa-primary, which takes only one interface of network card 0"
+        fix = "write layout: efa-primary, which uses only one interface of network card 0"
     else:
         fix = "write rdma: false, or give the cluster no pod subnets"
     problems.at("network").at("layout").add(
