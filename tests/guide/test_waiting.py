@@ -166,7 +166,9 @@ def test_a_workload_that_names_a_closed_pool_or_finds_none_is_explained() -> Non
     found = workload("no topology domains at level: kubernetes.io/hostname")
     closed, other = live_node("train", unschedulable=True), live_node("serve", unschedulable=True)
     found["spec"] = pod_sets({"nvidia.com/gpu": "8"}, {POOL_LABEL: "train"})
-    assert why_it_waits(found, POOLS, nodes=[closed, live_node("serve")]).startswith("no node of pool train takes")
+    assert why_it_waits(found, POOLS, nodes=[closed, live_node("serve")]).startswith(
+        "no node of pool train accepts"
+    )
     found["spec"] = pod_sets({"nvidia.com/gpu": "8"})
     why = why_it_waits(found, POOLS, nodes=[closed, other])
     assert why == ("no node of pool serve and train accepts pods now (cordoned, held back, not ready or missing)")

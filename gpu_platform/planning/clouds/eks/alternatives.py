@@ -67,9 +67,7 @@ def check_alternatives(pool: Pool, machine: MachineType, catalog: Catalog, probl
             )
         else:
             for found, allowed in _differences(pool, machine, other, catalog):
-                place.add(
-                    f"{name!r} with {found}", allowed, "choose an equivalent machine type, or remove this one"
-                )
+                place.add(f"{name!r} with {found}", allowed, "choose an equivalent machine type, or remove it")
         taken.add(name)
 
 
