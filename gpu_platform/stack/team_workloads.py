@@ -97,9 +97,9 @@ class RequestedResources(SpecModel):
     the memory that the node itself needs is subtracted. On a CPU pool, the default is 4Gi.
     """
     shared_memory: Memory | None = None
-    """Size of /dev/shm. It counts towards `memory`. The default is a quarter of `memory` for pods with GPUs, all of
-    `memory` for Ray workers, else 64Mi. Not available on a pool with MPS, whose pods use the /dev/shm of the MPS
-    daemon.
+    """Size of /dev/shm. It counts towards `memory`. The default is a quarter of `memory` for pods with GPUs, all
+    of `memory` for Ray workers, else 64Mi. Not available on a pool with MPS, whose pods use the /dev/shm of the
+    MPS daemon.
     """
 
 

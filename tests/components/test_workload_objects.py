@@ -398,7 +398,7 @@ def test_the_shared_memory_of_ray_workers_holds_their_object_store() -> None:
 def test_ray_workers_leave_the_shared_memory_of_the_mps_daemon_in_place() -> None:
     # KubeRay mounts its own /dev/shm unless the object store has another directory.
     found = ray_workers({"sharing": {"mode": "mps", "replicas": 2}}, {"shared": 1})
-    assert found["rayStartParams"] == {"num-gpus": "1", "plasma-directory": "/tmp"}  # noqa: S108
+    assert found["rayStartParams"] == {"num-gpus": "1", "plasma-directory": "/tmp"}
     assert "plasma-directory" not in ray_workers({}, {"gpus": 1})["rayStartParams"]
 
 

@@ -20,6 +20,7 @@ from sandbox import control_plane
 from sandbox._layout import ADMIN, Layout
 from tests.components.company_shapes import shape
 from tests.e2e.conftest import Platform
+from tests.support.permissive import JOB_SETS, KEDA, TRAIN_JOBS, permissive
 from tests.support.played_cloud.cloud import PlayedCloud, played_cloud
 from tests.support.pulumi_cli import NEEDS_PULUMI, environment
 
@@ -35,12 +36,21 @@ THEIRS = "theirs"
 QUEUES_AND_JOBS = {
     "kueue-controller-manager": "registry.k8s.io/kueue/kueue:v0.19.2",
     "jobset-controller-manager": "registry.k8s.io/jobset/jobset:v0.10.1",
-    "trainer": "ghcr.io/kubeflow/trainer/trainer-controller-manager:v2.1.0",
+    "trainer": "ghcr.io/kubeflow/trainer/trainer-controller-manager:v2.2.0",
     "kuberay-operator": "quay.io/kuberay/operator:v1.5.0",
     "lws-controller-manager": "registry.k8s.io/lws/lws:v0.7.0",
     "keda-operator": "ghcr.io/kedacore/keda:2.18.0",
 }
 """Deployments that the cluster's owner runs, by name."""
+DEFINITIONS = (
+    permissive("kueue.x-k8s.io/v1beta2", "ClusterQueue", "clusterqueues"),
+    permissive("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "leaderworkersets"),
+    permissive("ray.io/v1", "RayCluster", "rayclusters"),
+    JOB_SETS,
+    TRAIN_JOBS,
+    *KEDA,
+)
+"""CRDs that these Deployments need. They admit any field, as the CRDs of new releases admit the needed ones."""
 ON_EKS = {
     "karpenter": "public.ecr.aws/karpenter/controller:1.9.0",
     "gpu-operator": "nvcr.io/nvidia/gpu-operator:v26.7.0",
@@ -65,9 +75,15 @@ def client(running: control_plane.Status) -> Iterator[KubernetesClient]:
     for kind in ("Deployment", "DaemonSet"):
         for live in client.objects("apps/v1", kind, namespace=THEIRS):
             client.delete(live)
+    for definition in DEFINITIONS:
+        live = client.get("apiextensions.k8s.io/v1", "CustomResourceDefinition", definition["metadata"]["name"])
+        if live is not None:
+            client.delete(live)
 
 
 def run_operators(client: KubernetesClient, deployments: dict[str, str], daemonsets: dict[str, str]) -> None:
+    for definition in DEFINITIONS:
+        client.apply(definition)
     for kind, named in (("Deployment", deployments), ("DaemonSet", daemonsets)):
         for name, image in named.items():
             labels = {"app": name}

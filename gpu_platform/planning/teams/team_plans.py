@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from gpu_platform.base import names
@@ -328,9 +328,9 @@ def plan_team(
 ) -> Decided[TeamPlan]:
     """Return the plan for a team that has no problems. Workloads that name no image get a pause image.
 
-    `kubernetes` is the cluster's minor version, or None if it is unknown. `addons` contains the
-    environment's add-ons, and whether each is installed or present. `queues` indicates whether the team has a queue. `identified` indicates whether its pods
-    have a cloud identity.
+    `kubernetes` is the cluster's minor version, or None if it is unknown. `addons` contains the environment's
+    add-ons, and whether each is installed or present. `queues` indicates whether the team has a queue.
+    `identified` indicates whether its pods have a cloud identity.
     """
     pause_image = available.catalog.images[PAUSE_IMAGE].reference
     units = quota_units(team.quota)
