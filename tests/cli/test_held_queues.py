@@ -46,6 +46,10 @@ def cluster_with(
                 ]
             }
         name = path.partition("?")[0].rpartition("/")[2]
+        if path == "/api/v1":
+            return 200, {"resources": [{"kind": "Node", "name": "nodes", "namespaced": False}]}
+        if name == "nodes":
+            return 200, {"metadata": {}, "items": [{"metadata": {"name": f"train-{index}"}} for index in range(2)]}
         if name not in policies:
             return 404, {"reason": "NotFound", "message": "not found"}
         by = {"manager": manager, "operation": "Update", "fieldsV1": {"f:spec": {"f:stopPolicy": {}}}}
