@@ -90,7 +90,11 @@ CAPACITY: list[tuple[dict[str, Any], str, str]] = [
         "an end after needed_until",
     ),
     ({"capacity": {**RESERVED, "project": "P"}}, "capacity.project", "id of the project"),
-    ({"capacity": {**RESERVED, "placement_group": "g"}}, "capacity.placement_group", "GKE has no placement groups"),
+    (
+        {"capacity": {**RESERVED, "placement_group": "g"}},
+        "capacity.placement_group",
+        "GKE has no placement groups",
+    ),
     (
         {"capacity": {**RESERVED, "zone": "europe-west4-b"}, "zones": None},
         "capacity.zone",
