@@ -132,7 +132,12 @@ def _unclear(event: yaml.ScalarEvent, key: str) -> Problem | None:
 
 def _at(event: yaml.Event, found: str, allowed: str, fix: str) -> Problem:
     mark = cast("yaml.Mark", event.start_mark)  # parsed events always have a start mark
-    return Problem(f"line {mark.line + 1}, column {mark.column + 1}", found, allowed, fix)
+    return Problem(place_of(mark), found, allowed, fix)
+
+
+def place_of(mark: yaml.Mark) -> str:
+    """Return the line and column of a place in a YAML text, both counted from 1."""
+    return f"line {mark.line + 1}, column {mark.column + 1}"
 
 
 def _whole(found: str, allowed: str, fix: str) -> Problem:

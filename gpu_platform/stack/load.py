@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from gpu_platform.base.errors import BadInput, Problem, did_you_mean, suggestion
 from gpu_platform.base.paths import stacks_dir
-from gpu_platform.stack.bounds import out_of_bounds, read_text
+from gpu_platform.stack.bounds import out_of_bounds, place_of, read_text
 from gpu_platform.stack.environment import Environment, Stack, TeamStack
 from gpu_platform.stack.problems import path_text, problems_of
 
@@ -65,7 +65,7 @@ def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, An
     own = [pair for pair in node.value if pair[0].tag != _MERGE_TAG]
     for again, _ in [pair for pair in node.value if pair[0].tag == _MERGE_TAG][1:]:
         fix = "merge several mappings with one key: <<: [*a, *b]"
-        loader.twice.append(Problem(_place(again.start_mark), "the key '<<' twice", "each key once", fix))
+        loader.twice.append(Problem(place_of(again.start_mark), "the key '<<' twice", "each key once", fix))
     loader.flatten_mapping(node)  # inserts merged entries before the mapping's own entries
     # pyrefly: ignore[partially-unknown-type] - incomplete in PyYAML's stubs
     construct: Callable[..., object] = loader.construct_object
@@ -81,14 +81,10 @@ def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, An
             raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
         if key in seen:
             found, fix = f"the key {key!r} twice", "remove it here, or above"
-            loader.twice.append(Problem(_place(key_node.start_mark), found, "each key once", fix))
+            loader.twice.append(Problem(place_of(key_node.start_mark), found, "each key once", fix))
         else:
             seen[key] = construct(value_node, deep=True)
     return {**merged, **seen}
-
-
-def _place(mark: yaml.Mark) -> str:
-    return f"line {mark.line + 1}, column {mark.column + 1}"
 
 
 def _number(loader: _StrictLoader, node: yaml.ScalarNode) -> object:
@@ -260,7 +256,7 @@ def _invalid_yaml(error: yaml.MarkedYAMLError, text: str) -> Problem:
         return Problem("(the whole file)", "something that is not YAML", "valid YAML")
     if strange := _not_yaml(text, mark.line):
         return strange
-    place = _place(mark)
+    place = place_of(mark)
     line = (text.split("\n")[mark.line : mark.line + 1] or [""])[0]
     if error.problem == "found character that cannot start any token":
         sign = line[mark.column : mark.column + 1]

@@ -141,7 +141,11 @@ def plan_ingress(team: Team, addons: Mapping[str, str], catalog: Catalog) -> tup
     """Return the sources that may connect to the team's pods: those in the stack file, and the controllers that
     the program installs. `addons` contains the environment's add-ons, and whether each is installed or present.
     """
-    declared = (
+    return (*_declared_ingress(team), *(source for _, source in _controllers(addons, catalog)))
+
+
+def _declared_ingress(team: Team) -> tuple[PodIngress, ...]:
+    return tuple(
         PodIngress(
             namespace=source.namespace,
             cidr=source.cidr,
@@ -149,7 +153,6 @@ def plan_ingress(team: Team, addons: Mapping[str, str], catalog: Catalog) -> tup
         )
         for source in team.ingress
     )
-    return (*declared, *(source for _, source in _controllers(addons, catalog)))
 
 
 def _controllers(addons: Mapping[str, str], catalog: Catalog) -> Iterator[tuple[str, PodIngress]]:
@@ -208,7 +211,7 @@ def network_decisions(
             [text_of_egress(one) for one in (*plan_egress(team, cloud), *plan_hosts(team))],
             ", DNS and identity",
         ),
-        ("ingress", [text_of_ingress(one) for one in plan_ingress(team, {}, catalog)], ""),
+        ("ingress", [text_of_ingress(one) for one in _declared_ingress(team)], ""),
     ):
         if chosen:
             why = f"teams[].{what}; in addition to its namespace{beside}"
