@@ -38,9 +38,8 @@ def measured_utilisation(address: str, pools: Collection[str], *, period: str = 
     known = {pool: min(1.0, max(0.0, value)) for pool, value in found.items() if pool in pools}
     if not known:
         raise UnknownOutcome(
-            f"Prometheus at {Prometheus(address).shown} has no metric pool:active:ratio "
-            f"for {', '.join(pools)} in the "
-            f"last {period}: does it evaluate the rules of the stack, and scrape the exporter?"
+            f"Prometheus at {Prometheus(address).shown} has no metric pool:active:ratio for {', '.join(pools)} "
+            f"in the last {period}: does it evaluate the rules of the stack, and scrape the exporter?"
         )
     return known
 

@@ -30,9 +30,8 @@ _TOOLING_ANNOTATION: Final = "applyset.kubernetes.io/tooling"
 _KINDS_ANNOTATION: Final = "applyset.kubernetes.io/contains-group-kinds"
 _NAMESPACES_ANNOTATION: Final = "applyset.kubernetes.io/additional-namespaces"
 _OUTPUTS_KEY: Final = "outputs.json"
-_STATES_KEY: Final = (
-    "states.json"  # missing if the states are too large for a ConfigMap, or if the last run has not ended
-)
+# The key is missing if the states are too large for a ConfigMap, or if the last run has not ended.
+_STATES_KEY: Final = "states.json"
 _MAX_STATES_BYTES: Final = 256 * 1024  # the API limits a ConfigMap to 1 MiB
 PARENTS: Final = f"{_ID_LABEL},{STACK_LABEL}"
 """Label selector of the parents of all stacks."""

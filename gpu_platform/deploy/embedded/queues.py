@@ -85,10 +85,9 @@ def why_kueue_stays(client: KubernetesClient) -> str:
     running = sorted(_named(one) for one in left if _is(one, "QuotaReserved"))
     waiting = sorted(_named(one) for one in left if not _is(one, "QuotaReserved"))
     lines = [
-        "Kueue is not deleted, because workloads that it manages have not ended. All other objects are "
-        "deployed, without "
-        "queues. Until Kueue is deleted, new workloads of teams do not start. Run the command again when the "
-        "workloads in this list have ended:",
+        "Kueue is not deleted, because workloads that it manages have not ended. All other objects are deployed, "
+        "without queues. Until Kueue is deleted, new workloads of teams do not start. Run the command again when "
+        "the workloads in this list have ended:",
         *_shortened("is still running: {}; wait until it ends, or delete it", running),
         *_shortened("waits for a deleted queue: {}; delete it, and create it again afterwards", waiting),
     ]

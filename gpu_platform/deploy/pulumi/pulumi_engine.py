@@ -275,10 +275,9 @@ def _ways_on(text: str) -> Iterator[str]:
         )
     for name in dict.fromkeys(_PRIORITY.findall(text)):
         yield (
-            f"the value of a PriorityClass cannot be changed, so the class must be created again: run `kubectl "
-            f"delete priorityclass {name}`, then the "
-            "same command again. Running pods keep their priority. New pods of the class are refused until "
-            "the class exists again"
+            "the value of a PriorityClass cannot be changed, so the class must be created again: run `kubectl "
+            f"delete priorityclass {name}`, then the same command again. Running pods keep their priority. New "
+            "pods of the class are refused until the class exists again"
         )
 
 

@@ -291,18 +291,17 @@ def refuse_other_stack(namespace: TeamNamespace, stack: str) -> None:
     if namespace.is_retained and namespace.retained_from != stack:
         raise Finding(
             f"namespace {namespace.name} is retained from stack {namespace.retained_from!r} since "
-            f"{namespace.retained_since}, with the objects that its members created; stack {stack!r} does "
-            "not take it over. "
-            f"Rename the team, remove the namespace for good with `gpu-platform team remove STACK "
+            f"{namespace.retained_since}, with the objects that its members created; stack {stack!r} does not "
+            "take it over. Rename the team, remove the namespace for good with `gpu-platform team remove STACK "
             f"{namespace.name}`, or give it to this stack with `kubectl annotate namespace {namespace.name} "
             f"--overwrite {names.RETAINED_FROM_ANNOTATION}={stack}`"
         )
     if not namespace.is_retained and namespace.stack != stack:
         raise Finding(
-            f"namespace {namespace.name} already exists and belongs to stack {namespace.stack!r}; stack {stack!r} "
-            "does not take it over. A stack has the name of its file, so if the stack file is a copy, name "
-            "the file "
-            f"Pulumi.{namespace.stack}.yaml. Otherwise rename the team, or remove it from the other stack first"
+            f"namespace {namespace.name} already exists and belongs to stack {namespace.stack!r}; stack "
+            f"{stack!r} does not take it over. A stack has the name of its file, so if the stack file is a copy, "
+            f"name the file Pulumi.{namespace.stack}.yaml. Otherwise rename the team, or remove it from the "
+            "other stack first"
         )
 
 

@@ -453,8 +453,8 @@ def _explain_api_access(cluster: EksCluster, create: CreateEks) -> Decision:
     elif locked_out:
         why = (
             "create.api_access names no network from which the first `up` could reach the API server, so this "
-            "`up` is "
-            "refused; other networks in the VPC, and networks connected by VPN or peering, also need an entry"
+            "`up` is refused; other networks in the VPC, and networks connected by VPN or peering, also need an "
+            "entry"
         )
     else:
         why = (
