@@ -1,6 +1,7 @@
 """Admission policies with their bindings.
 
-Validating policies refuse requests that violate the catalogue's rules. Mutating policies add defaults.
+Validating policies refuse requests that violate the rules in catalog/admission_rules.py. Mutating policies add
+defaults.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pulumi
 from gpu_platform.base.errors import BadInput, Problem
 
 _EXTRAS: Final = {"pulumi_aws": "aws", "pulumi_gcp": "gcp"}
-"""Package extra that installs the SDK of a cloud, by the Python module of the SDK."""
+"""Maps the Python module of each cloud's SDK to the package extra that installs the SDK."""
 
 
 def components_of(cloud: str) -> Any:  # noqa: ANN401 - a module

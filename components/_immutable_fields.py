@@ -1,8 +1,8 @@
 """Immutable fields of Kubernetes objects. Pulumi deletes and recreates an object if one of these fields changes.
 
-The embedded engine learns about an immutable field from the API server's response. Pulumi needs the list of fields
-in advance, and the list in its Kubernetes provider does not include scheduling.k8s.io or custom resources.
-`tests/e2e/test_immutable_fields.py` compares the table with the API server.
+The embedded engine of gpu-platform detects an immutable field by the API server's response. Pulumi needs the list
+of fields in advance, and the list in its Kubernetes provider does not include scheduling.k8s.io or custom
+resources. `tests/e2e/test_immutable_fields.py` compares the table with the API server.
 
 Sources, read 2026-11-28: pkg/apis/*/validation of kubernetes/kubernetes v1.36.3. The queue label and the fields
 that affect quota come from pkg/controller/jobframework/validation.go, jobs/leaderworkerset and pkg/util/pod/pod.go
@@ -12,7 +12,7 @@ v0.3.0 and newer; read 2026-11-30.
 
 The table omits kinds that must not be deleted before they are recreated. Kueue's ResourceFlavor and Topology and
 Trainer's TrainingRuntime keep a finalizer while other objects refer to them, so their names change with their
-content. Members' PersistentVolumeClaims contain data.
+content. PersistentVolumeClaims contain the members' data.
 """
 
 from __future__ import annotations

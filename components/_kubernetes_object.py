@@ -93,10 +93,10 @@ def _is_custom(api_version: str) -> bool:
 def _with_canonical_quantities(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of fields with all quantities as Kubernetes writes them.
 
-    Webhooks of Kueue, JobSet and LeaderWorkerSet rewrite the quantities of an object like this. Pulumi compares
-    text, so without this each `up` would find a change, and replace a running job whose spec is immutable.
-    It knows the quantities of built-in kinds (pulumi-kubernetes v4.34.2, clients.Normalize; controller-runtime
-    v0.24.1, defaulter_custom.go; read 2026-11-30).
+    Webhooks of Kueue, JobSet and LeaderWorkerSet rewrite quantities to this form. Pulumi compares the quantities
+    as text. If the forms differed, each `up` would find a change and replace running jobs, because their spec is
+    immutable. Pulumi itself converts only the quantities of built-in kinds (pulumi-kubernetes v4.34.2,
+    clients.Normalize; controller-runtime v0.24.1, defaulter_custom.go; read 2026-11-30).
     """
     return {key: _canonical(key, value) for key, value in fields.items()}
 

@@ -33,11 +33,11 @@ def kubernetes_provider(
 ) -> k8s.Provider:
     """Return the provider for the objects in a cluster.
 
-    `identity` is a value that only this cluster has and that it keeps as long as it exists, or None if no such
-    value is known. With an identity, Pulumi replaces the provider and all its objects only if the identity
-    changes. Without one, it also replaces them if the address or the certificate authority in the kubeconfig
-    changes or is unknown in a preview. It takes the objects over, and then deletes them from the same cluster
-    (pulumi-kubernetes v4.34.2, provider.go, DiffConfig; pulumi/pulumi-kubernetes#4019; read 2026-11-30).
+    `identity` is a value that identifies the cluster and never changes, or None if no such value is known. With an
+    identity, Pulumi replaces the provider and all its objects only if the identity changes. Without one, it also
+    replaces them if the address or the certificate authority in the kubeconfig changes or is unknown in a preview.
+    The new provider takes the objects over, and Pulumi then deletes them from the same cluster (pulumi-kubernetes
+    v4.34.2, provider.go, DiffConfig; pulumi/pulumi-kubernetes#4019; read 2026-11-30).
     """
     return k8s.Provider(
         name,

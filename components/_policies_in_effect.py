@@ -54,6 +54,6 @@ def seconds_left(changed: Sequence[str | None], now: datetime.datetime) -> float
     times = [datetime.datetime.fromisoformat(one) for one in changed if one is not None]
     if not times:
         return 0.0
-    most = POLICY_SECONDS + 1  # times are whole seconds, rounded down
+    most = POLICY_SECONDS + 1  # Kubernetes rounds times down to whole seconds
     # Clocks differ, so a time in the future is treated as now.
     return min(max((max(times) - now).total_seconds() + most, 0.0), most)

@@ -16,7 +16,7 @@ from components.dra_driver import DraDriver
 from gpu_platform.base import names
 from gpu_platform.planning.operator.section import HELM_SECONDS, OperatorPlan
 
-_DRIVER = "default"  # name that the chart gives the NVIDIADriver for all nodes
+_DRIVER = "default"  # name of the NVIDIADriver that the chart creates for all nodes
 CHART_REPOSITORY = "https://helm.ngc.nvidia.com/nvidia"
 # Drivers and device plugins need access to the host.
 _POD_SECURITY = "privileged"

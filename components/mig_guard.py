@@ -6,8 +6,8 @@ another. It then passes the pools, with the MIG config of all their nodes, in th
 resource hook refuses any other update of the label before the provider is called.
 
 Your own programs have the same hook, but no rollout. After you have drained all nodes of a pool, set the variable
-for one `pulumi up`. The plugin's components, for programs in other languages, register no hook, because a
-plugin's process is not known to be able to serve hooks.
+for one `pulumi up`. The plugin's components, for programs in other languages, register no hook, because a plugin's
+process cannot serve hooks.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from gpu_platform.planning.pools.section import PoolPlan
 
 # `spec.taints` is an atomic list that also contains taints set by users, autoscalers and Kubernetes.
 # After a node is created, Pulumi's provider omits the list from its apply, or repeats the live list.
-# Source: handleSSAIgnoreFields in pulumi-kubernetes, provider/pkg/await/await.go, read 2026-11-22. gpu-platform
-# repairs the declared taints itself.
+# Source: handleSSAIgnoreFields in pulumi-kubernetes, provider/pkg/await/await.go, read 2026-11-22.
+# `gpu-platform` itself restores declared taints that are missing.
 _TAINTS_OF_ALL = pulumi.ResourceOptions(ignore_changes=["spec.taints"])
 
 
@@ -57,7 +57,7 @@ class NodePool(pulumi.ComponentResource):
         self.node_names = pulumi.Output.from_input(list(args.nodes.names))
         self.register_outputs({**facts, "node_names": self.node_names})
 
-    # The rollout of a MIG layout sets labels that the provider then takes over (FORCE).
+    # The rollout of a MIG layout sets labels of nodes. The provider then takes over these labels (_FORCE).
     # The hook in mig_guard.py prevents other runs from changing these labels.
     def _create_nodes(self, args: PoolPlan) -> None:
         for node in args.nodes.names:

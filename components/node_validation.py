@@ -33,7 +33,7 @@ _DRIVER_DIR = "/usr/local/nvidia"
 _SYSFS_DIR = "/host/sys"
 # The agent reads only these folders: the links to PCI devices, and the targets of the links.
 # A mount of /sys would include the file systems mounted below it (cgroup, bpf, tracefs).
-# Those file systems would stay writable, because readOnly does not apply to them.
+# File systems below /sys would stay writable, because readOnly does not apply to them.
 # Source: Kubernetes documentation, Volumes, "Read-only mounts"; read 2026-11-26.
 _SYSFS_FOLDERS = {"sysfs-pci": "bus/pci/devices", "sysfs-devices": "devices"}
 _PORT = 8080
@@ -145,8 +145,8 @@ class NodeValidation(pulumi.ComponentResource):
         account = KubernetesObject(_ACCOUNT, "v1/ServiceAccount", metadata=self._meta(_ACCOUNT), opts=self._child)
         reports = [
             {"apiGroups": [""], "resources": ["configmaps"], "verbs": _AGENT_VERBS},
-            # This permission is needed even if the agents may taint no node, because they must release the Leases
-            # of nodes that they tainted before.
+            # Agents need this permission even if they may no longer taint nodes, because they must release the
+            # Leases of nodes that they have already tainted.
             {
                 "apiGroups": ["coordination.k8s.io"],
                 "resources": ["leases"],
@@ -377,8 +377,8 @@ class NodeValidation(pulumi.ComponentResource):
                         {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": _DRIVER_CAPABILITIES},
                         *driver_env,
                         *sysfs_env,
-                        # Set the variable even if the limit is 0.
-                        # Agents then also add the startup taint to nodes that have lost their MIG instances.
+                        # Set the variable even if the limit is 0, because agents with this variable also add the
+                        # startup taint to nodes that have lost their MIG instances.
                         *(
                             {"name": MOST_HELD_VARIABLE, "value": str(most)}
                             for most in (self._validation.most_held.get(pool.name),)

@@ -42,7 +42,7 @@ _API = "kueue.x-k8s.io/v1beta2"
 _CHECK_CONTROLLER = "kueue.x-k8s.io/provisioning-request"
 _PROVISIONING_API = "kueue.x-k8s.io"
 # A queue becomes active when Kueue has found all objects that the queue refers to.
-# Workloads created earlier have no queue.
+# Workloads that are created before their queue is active have no queue.
 _UNTIL_ACTIVE = {"pulumi.com/waitFor": "condition=Active"}
 _NOT_AWAITED = {"pulumi.com/skipAwait": "true"}
 _UNTIL_RUNNING = {"pulumi.com/waitFor": "jsonpath={.data.running}=true"}
@@ -207,7 +207,8 @@ class TeamQueue(pulumi.ComponentResource):
         classes = mutating_policy(
             {"name": f"queue-defaults-of-{args.namespace}"},
             args.namespace,
-            [(group, "*", resource) for group, resource in QUEUED_RESOURCES if group],  # pods have a PriorityClass
+            # Pods are left out, because they have a PriorityClass.
+            [(group, "*", resource) for group, resource in QUEUED_RESOURCES if group],
             [priority_patch(args.default_priority)],
             opts,
             conditions={"names-no-class": names_no_class(args)},
@@ -244,10 +245,10 @@ class TeamQueue(pulumi.ComponentResource):
 
 
 def held_queues() -> Mapping[str, Mapping[str, str]]:
-    """Return the stopPolicy of each queue that an administrator has put on hold, by team and then by kind.
+    """Return the stopPolicy of each queue that an administrator has put on hold, by team and kind of queue.
 
-    `gpu-platform` passes the held queues. If it did not start the program, the result is empty. A held queue is
-    not active until the hold ends, so Pulumi would wait for it in vain.
+    `gpu-platform` passes the held queues. If it did not start the program, the result is empty. A held queue does
+    not become active before the hold ends, so Pulumi must not wait for it.
     """
     try:
         document: object = json.loads(os.environ.get(names.HELD_VARIABLE, "{}"))
@@ -315,7 +316,7 @@ def _cohort(cohort: CohortPlan) -> Manifest:
         for flavor, amounts in cohort.flavors.items()
     ]
     # Write an empty list as well. When a spec loses its only field, server-side apply sets the spec to null.
-    # The CRD refuses null.
+    # The CRD refuses a spec that is null.
     return {"resourceGroups": [{"coveredResources": covered[0], "flavors": flavors}] if flavors else []}
 
 

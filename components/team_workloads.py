@@ -83,7 +83,8 @@ class KedaScaler(pulumi.ComponentResource):
         super().__init__("gpu-platform:index:KedaScaler", name, None, opts)
         child = child_options(self, opts)
         before = opts.parent if opts is not None else None
-        if before is not None:  # the scaler was a child of the service until 2026-11; the alias keeps it
+        # Until 2026-11, the scaler was a child of the service. The alias prevents a replacement.
+        if before is not None:
             child = pulumi.ResourceOptions.merge(
                 child, pulumi.ResourceOptions(aliases=[pulumi.Alias(parent=before)])
             )

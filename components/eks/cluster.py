@@ -74,8 +74,8 @@ class EksCluster(pulumi.ComponentResource):
         )
         self.kubeconfig = pulumi.Output.secret(facts.apply(self._write_kubeconfig))
         self.context = pulumi.Output.from_input(plan.name)
-        # EKS creates an endpoint for each cluster. Public and private access change what its name resolves to, not
-        # the name (EKS user guide, "Cluster API server endpoint"; read 2026-11-30).
+        # Each EKS cluster has its own endpoint. Public and private access do not change the endpoint's name, only
+        # the addresses that it resolves to (EKS user guide, "Cluster API server endpoint"; read 2026-11-30).
         self.identity = self.outputs.endpoint
         self.provider = kubernetes_provider(
             name,

@@ -114,7 +114,7 @@ async def _addon(
     try:
         # pyrefly: ignore[partially-unknown-type] - pyrefly treats the types of a coroutine as unknown
         addon = await pulumi.runtime.invoke_async("aws:eks/getAddon:getAddon", arguments, opts)
-    except Exception as error:  # the SDK raises only the type Exception
+    except Exception as error:  # the SDK raises every error as a plain Exception
         pulumi.log.warn(f"the add-on {name} of {cluster} could not be looked up ({error}); {needed}")
         return None
     if addon is None:

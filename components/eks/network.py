@@ -146,8 +146,8 @@ class EksVpc(pulumi.ComponentResource):
                 tags={"Name": name, PUBLIC_SUBNET_TAG: "1"},
                 opts=self._child,
             )
-            # NAT gateways need this route.
-            # Without the dependency, `destroy` would delete the route while nodes are draining.
+            # NAT gateways need this route to the internet.
+            # If nodes did not depend on the route, `destroy` would delete it while they are draining.
             self.routes.append(
                 aws.ec2.RouteTableAssociation(
                     name, subnet_id=subnets[zone.zone].id, route_table_id=table.id, opts=self._child

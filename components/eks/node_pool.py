@@ -52,7 +52,7 @@ class EksNodePool(pulumi.ComponentResource):
         plan, self._timeouts = pool.cloud, custom_timeouts(pool.cloud_nodes.timeouts)
         assert isinstance(plan, EksPoolPlan)  # noqa: S101 - Karpenter pools have their own component
         if plan.several_blocks:
-            # A protected pool can still drop an ended Capacity Block, so its node groups are not protected.
+            # Node groups are not protected, because a protected pool must still drop ended Capacity Blocks.
             opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=plan.protect))
         super().__init__("gpu-platform:index:EksNodePool", name, None, opts)
         first = child_options(self, opts, *cluster.ready)
@@ -125,8 +125,8 @@ class EksNodePool(pulumi.ComponentResource):
             image_id=plan.ami,
             # EKS refuses an instance type in the template if the node group lists types.
             instance_type=None if plan.instance_types else plan.instance_type,
-            # A template has either security groups or interfaces with security groups.
-            # With neither, EKS adds only the cluster security group.
+            # A template contains either security groups or network interfaces that have security groups.
+            # If the template contains neither, EKS adds only the cluster security group.
             network_interfaces=[_network_interface(one, [*groups, *efa]) for one in plan.interfaces] or None,
             vpc_security_group_ids=groups if cluster.security_groups and not plan.interfaces else None,
             block_device_mappings=[block_device(one) for one in plan.block_devices],

@@ -1,4 +1,4 @@
-"""Reads which pools this run sets to the size in the stack file, even if an autoscaler has changed their size."""
+"""Reads the names of the pools that this run resizes to the stack file's `count`, even if they are autoscaled."""
 
 from __future__ import annotations
 

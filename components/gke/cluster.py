@@ -112,7 +112,7 @@ class GkeCluster(pulumi.ComponentResource):
             cluster, network, kubeconfig = self._create(args.create)
         self.kubeconfig = pulumi.Output.secret(kubeconfig)
         self.context = pulumi.Output.from_input(args.name)
-        # Kubernetes objects wait until there are nodes that their pods can run on.
+        # Kubernetes objects wait for the nodes that their pods can run on.
         self.provider = kubernetes_provider(
             name,
             pulumi.ResourceOptions(parent=self, depends_on=[*self._ready]),
@@ -199,7 +199,7 @@ class GkeCluster(pulumi.ComponentResource):
     def _range_of_nodes(self, subnetwork: str) -> pulumi.Input[str]:
         """Return the address range of a subnetwork.
 
-        The range is empty if it cannot overlap a GPU network, or if the subnetwork is in the host project of a
+        The result is empty if the cluster has no GPU networks, or if the subnetwork is in the host project of a
         Shared VPC. The program does not look up subnetworks there, so it needs no permissions in the host project.
         """
         args, (project, region, name) = self._args, subnetwork_of(subnetwork, self._args)
@@ -339,8 +339,8 @@ class GkeCluster(pulumi.ComponentResource):
                 gcs_fuse_csi_driver_config=container.ClusterAddonsConfigGcsFuseCsiDriverConfigArgs(
                     enabled=_BUCKET_DRIVER
                 ),
-                # Set this only if a storage class needs the driver.
-                # Otherwise, keep the setting that the cluster's owner has chosen.
+                # Enable the Filestore driver if a storage class needs it.
+                # If no storage class needs the driver, keep the setting that the cluster's owner has chosen.
                 gcp_filestore_csi_driver_config=(
                     container.ClusterAddonsConfigGcpFilestoreCsiDriverConfigArgs(enabled=True)
                     if create.nfs_driver
@@ -364,7 +364,7 @@ class GkeCluster(pulumi.ComponentResource):
                     protect=args.protect,
                     depends_on=[*self._ready],
                     # The cluster keeps multi-networking after its last pool of A3 or newer machines is removed.
-                    # It also keeps FQDN network policies.
+                    # FQDN network policies also stay enabled if they are no longer needed.
                     # Disabling either feature would make the provider replace the cluster.
                     ignore_changes=[
                         "node_config",

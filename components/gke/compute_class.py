@@ -1,4 +1,4 @@
-"""`GkeComputeClass`: sets the order in which GKE adds nodes to node pools for the same pods."""
+"""`GkeComputeClass`: sets the order in which GKE tries node pools when it adds nodes for pending pods."""
 
 from __future__ import annotations
 

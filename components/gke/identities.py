@@ -37,7 +37,7 @@ class GkeTeamIdentities(pulumi.ComponentResource):
         super().__init__("gpu-platform:index:GkeTeamIdentities", name, None, opts)
         self._project = args.plan.project
         # A project's first cluster creates the project's identity pool.
-        # Until then, IAM refuses members of the pool.
+        # Before the identity pool exists, IAM refuses its members.
         child = child_options(self, opts, *args.cluster.ready)
         number = gcp.organizations.get_project_output(
             project_id=self._project, opts=pulumi.InvokeOutputOptions(parent=self)

@@ -34,7 +34,7 @@ class GkeGpuNetworksArgs:
 class GkeGpuNetworks(pulumi.ComponentResource):
     """VPCs and subnets for GPU NICs. The nodes in each VPC can reach each other without restrictions.
 
-    `joined` has the network and subnetwork of each GPU NIC, in order.
+    `joined` contains the network and subnetwork of each GPU NIC, in order.
 
     Outputs: `subnets`, the names of the subnets.
     """

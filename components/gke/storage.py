@@ -54,7 +54,7 @@ class GkeFileSystems(pulumi.ComponentResource):
         self.register_outputs({"parameters": self.parameters})
 
     def _grant(self, args: GkeFileSystemsArgs, child: pulumi.ResourceOptions) -> None:
-        """Give all service accounts in the teams' namespaces, and no others, access to buckets."""
+        """Grant only the service accounts in the teams' namespaces access to buckets."""
         project = gcp.organizations.get_project_output(
             project_id=args.plan.project, opts=pulumi.InvokeOutputOptions(parent=self)
         )

@@ -16,7 +16,7 @@ FIRST_POOL_NODES = 1
 # With Secure Boot, Container-Optimized OS loads only signed modules. System nodes need no GPU driver.
 SECURE_BOOT = True
 _IMAGE_TYPE = "COS_CONTAINERD"
-# These are GKE's defaults, set explicitly so that nodes are not replaced when a default changes.
+# The following values are GKE's defaults. They are set explicitly, so that a changed default replaces no nodes.
 FIRST_DISK_TYPE = "pd-balanced"  # for the first pool, whose machine type is GKE's default, e2-medium
 _LOCATION_POLICY = "BALANCED"
 _AUTO_REPAIR = True

@@ -18,7 +18,7 @@ _ROUTING_MODE = "REGIONAL"
 # Nodes without public addresses reach Google's APIs and registries without NAT.
 _PRIVATE_GOOGLE_ACCESS = True
 # A node that pulls many images at once needs more ports than Cloud NAT's fixed 64.
-# With 4096 ports, each NAT address serves 15 such nodes, and Cloud NAT adds addresses itself.
+# With 4096 ports per node, each NAT address serves 15 nodes, and Cloud NAT adds addresses itself.
 # Dynamic port allocation cannot be combined with endpoint-independent mapping.
 _NAT_DYNAMIC_PORTS = True
 _NAT_MIN_PORTS = 64

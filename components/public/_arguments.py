@@ -39,8 +39,7 @@ PLATFORM_INPUTS: Final = INPUTS - {"cluster.security_groups[*]"}
 platform's outputs list them so that the next run can detect changes.
 """
 
-# Placeholders that planning uses instead of Outputs.
-# They have a valid form, and no resource receives them.
+# Placeholders that planning uses instead of Outputs. They are valid values, but no resource receives them.
 _STAND_INS: Final = {
     "cluster.kubeconfig": "/an/output",
     "cluster.subnets.*": "subnet-00000000",

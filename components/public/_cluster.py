@@ -160,7 +160,7 @@ def _create_eks_pool(
     subnets = {zone: pulumi.Output.from_input(subnet) for zone, subnet in cluster["subnets"].items()}
     outputs = EksOutputs(
         # EKS creates the security group together with the cluster.
-        # The pool therefore waits for both.
+        # A pool that waits for the security group therefore also waits for the cluster.
         name=group.apply(lambda _: plan.name),
         kubernetes=plan.kubernetes,
         endpoint=pulumi.Output.from_input(cluster.get("endpoint", "")),

@@ -25,8 +25,7 @@ from gpu_platform.planning.teams.section import TeamPlan
 from gpu_platform.planning.workloads import TeamWorkloadsPlan, workloads_of
 from gpu_platform.stack.loaded import plan_platform
 
-# Keys of `GpuCluster` that only components use, by provider.
-# These keys are removed before planning.
+# Keys of `GpuCluster` that only components use, by provider. They are removed before planning.
 _CONNECTION: Mapping[str, tuple[str, ...]] = {
     "eks": (
         "cluster_security_group_id",

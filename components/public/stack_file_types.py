@@ -574,7 +574,7 @@ class Upgrade(TypedDict, total=False):
 
 
 class PoolSettings(TypedDict, total=False):
-    """Pool without its name and the fields for whole platforms only."""
+    """Pool without its name, and without the fields that apply only to whole platforms."""
 
     machine_type: Required[str]
     count: Required[Count]
@@ -741,7 +741,7 @@ class TeamIdentity(TypedDict, total=False):
 
 
 class TeamSettings(TypedDict, total=False):
-    """Team without its name and the fields for whole platforms only."""
+    """Team without its name, and without the fields that apply only to whole platforms."""
 
     quota: Required[Quota]
     priority: Required[str]

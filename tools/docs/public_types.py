@@ -86,7 +86,12 @@ def _classes(name: str) -> Iterator[str]:
     settings, own = _SETTINGS.get(name, ("", ()))
     if settings:
         shared = [key for key in fields if key not in own]
-        yield _class(settings, f"{name} without its name and the fields for whole platforms only.", name, shared)
+        yield _class(
+            settings,
+            f"{name} without its name, and without the fields that apply only to whole platforms.",
+            name,
+            shared,
+        )
         yield _class(name, _description(name), name, own, base=settings)
     else:
         yield _class(name, _description(name), name, list(fields))
