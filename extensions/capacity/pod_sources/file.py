@@ -19,7 +19,7 @@ from gpu_platform.base.errors import BadInput, Problem, did_you_mean
 
 _FORMS: Final = "Kubernetes manifests (apiVersion and kind), or one document with a list of pods"
 _SUGGEST: Final = (
-    "the file is an input for `capacity suggest`, which has no resource requests; list pods with their requests"
+    "the file is an input for `capacity suggest` and contains no resource requests; list pods with their requests"
 )
 
 

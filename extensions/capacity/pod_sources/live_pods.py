@@ -70,7 +70,7 @@ class _Claims:
         self._counted: set[str] = set()
 
     def of(self, pod: Mapping[str, Any]) -> Mapping[str, int] | str:
-        """Return how many devices of each class a pod's claims contain, or why this number is unknown or not
+        """Return the number of devices in a pod's claims by device class, or the reason why it is unknown or not
         simulated.
         """
         total: dict[str, int] = {}
@@ -110,7 +110,7 @@ def _node(live: Mapping[str, Any], plan: EnvironmentPlan, catalog: Catalog) -> N
     planned = planned_node(pool, catalog, _name(live)) if pool is not None else None
     if pool is not None and planned is not None and pool.devices:
         # The number of devices comes from the plan, not from ResourceSlices.
-        # Node validation compares the two.
+        # Node validation compares the plan with the ResourceSlices.
         allocatable[names.GPU_DEVICE_CLASS] = len(planned.gpus)
     taints = [
         Taint(key=str(one["key"]), value=str(one.get("value") or ""), effect=str(one["effect"]))

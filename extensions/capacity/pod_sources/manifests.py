@@ -101,7 +101,7 @@ def _claims(places: Sequence[ManifestMapping]) -> dict[str, Claims]:
 
 
 def claimed(spec: ManifestMapping) -> Mapping[str, int] | str:
-    """Return the devices of a claim's spec by device class, or why they are not simulated."""
+    """Return the devices of a claim's spec by device class, or the reason why the claim is not simulated."""
     total: dict[str, int] = {}
     for request in spec.at("devices").items("requests"):
         exactly = request.at("exactly")

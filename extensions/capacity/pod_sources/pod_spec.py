@@ -20,7 +20,7 @@ _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 Claims = Mapping[str, Mapping[str, int] | str]
-"""Maps the name of a claim or template to its devices by class, or to why the claim is not simulated."""
+"""Maps the name of a claim or template to its devices by class, or to the reason why it is not simulated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Cluster:
         return next((one for one in self.plan.teams if one.namespace == team), None)
 
     def claim(self, team: str, name: str) -> Mapping[str, int] | str:
-        """Return the devices of a claim, or why they are unknown."""
+        """Return the devices of a claim, or the reason why they are unknown."""
         found = self.claims.get(team, {}).get(name)
         if found is not None:
             return found
@@ -56,7 +56,7 @@ class Cluster:
 
 
 def devices_of(device_class: str, count: int, selectors: Sequence[object]) -> Mapping[str, int] | str:
-    """Return the devices of a request for whole GPUs, or why the request is not simulated."""
+    """Return the devices of a request for whole GPUs, or the reason why the request is not simulated."""
     if device_class == names.GPU_DEVICE_CLASS and not selectors:
         return {device_class: count}
     what = f"device class {device_class}" if device_class != names.GPU_DEVICE_CLASS else "a device selector"
@@ -129,7 +129,7 @@ def read_existing_pod(
 
 
 def claimed_devices(spec: ManifestMapping, cluster: Cluster, team: str) -> Mapping[str, int] | str:
-    """Return the devices of all claims of a pod by device class, or why they are not simulated."""
+    """Return the devices of all claims of a pod by device class, or the reason why they are not simulated."""
     total: dict[str, int] = {}
     for one in spec.items("resourceClaims"):
         found = cluster.claim(team, one.text("resourceClaimTemplateName") or one.text("resourceClaimName"))

@@ -80,8 +80,8 @@ class _Waiting:
         return best[3] if best is not None else None
 
     def remove(self, job: Job) -> None:
-        """Remove a job from the queue: either the first job of its shape, or the sticky job, which is tried before
-        all others.
+        """Remove a job from the queue: the first job of its shape, or the sticky job, which is tried before all
+        others.
         """
         if job is self.sticky:
             self.sticky = None

@@ -89,7 +89,8 @@ class Report:
 
     `seconds` is the time from the first arrival until the last job ends, and `arrivals` the time from the first to
     the last arrival. `idle_while_waiting` is the fraction of all GPU hours in which a GPU was idle although a
-    waiting job needed one. At any time, it counts at most as many idle GPUs as all waiting jobs request.
+    waiting job needed one. If more GPUs are idle than the waiting jobs request, only the requested number is
+    counted.
     """
 
     seconds: float
@@ -252,7 +253,7 @@ class _Steps:
 def _idle_while_waiting(recorded: Recorded) -> float:
     """Return the GPU seconds in which GPUs were idle although waiting jobs needed them.
 
-    At any time, this counts the idle GPUs, but at most as many as all waiting jobs request.
+    If more GPUs are idle than the waiting jobs request, only the requested number is counted.
     """
     events = [(time, running, waits, 0.0) for time, _, running, waits in recorded.changes]
     before = 0.0

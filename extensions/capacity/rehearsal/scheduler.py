@@ -172,7 +172,7 @@ def _on_node(pool: PoolNodes, node: int, need: Need, lower: list[Job]) -> list[J
     for one in sorted(lower, key=lambda job: (-job.shape.priority, job.admitted, job.order)):
         pods = pool.jobs_on[node][one]
         pool.hold(one, node, pods)
-        # A pod stays if the new pod also fits on the node.
+        # A job's pods stay if the new pod fits on the node together with them.
         if fits and (min(_free(pool, node)) < 0 or pool.room(node, need) <= 0):
             pool.lift(one, node, pods)
             victims.append(one)

@@ -79,7 +79,7 @@ def show_rehearsal(
 def _stacks(given: Sequence[str]) -> list[RehearsalStack]:
     """Load stacks by name or path.
 
-    If several stacks have the same name, the given names or paths identify them instead.
+    If several stacks have the same name, they are identified by the given names or paths instead.
     """
     stacks = [_stack(name) for name in given]
     if len({one.name for one in stacks}) == len(stacks):
@@ -219,7 +219,7 @@ def _lines(one: Mapping[str, Any], *, several: bool) -> Iterator[str]:
     for found in one["impossible"][:_MOST_IMPOSSIBLE]:
         pods = f"{counted(found['pods'], 'pod')} of {found['units']} {found['resource']}"
         jobs = f"{counted(found['count'], 'job')} of {found['team']}"
-        yield f"impossible: {jobs} with {pods}, because neither quota nor nodes have room for them"
+        yield f"impossible: {jobs} with {pods}, because the quota or the nodes are too small"
     if len(one["impossible"]) > _MOST_IMPOSSIBLE:
         rest = sum(found["count"] for found in one["impossible"][_MOST_IMPOSSIBLE:])
         yield f"impossible: {counted(rest, 'job')} of other sizes"

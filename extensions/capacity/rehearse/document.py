@@ -10,8 +10,8 @@ are between 0 and 1. `usd` is null if a price is unknown.
   - `seconds` is the time from the first arrival to the end of the last job, `arrivals` the time to the last
     arrival.
   - `fragmented` is the share of all GPU hours in which GPUs were free on nodes with pods. `idle_while_waiting` is
-    the share in which GPUs were idle although waiting jobs requested GPUs. At any time, it counts at most as many
-    idle GPUs as the waiting jobs request. `usd` is the cost of all nodes.
+    the share in which GPUs were idle although waiting jobs requested GPUs. If more GPUs are idle than the waiting
+    jobs request, only the requested number is counted. `usd` is the cost of all nodes.
   - `total` and each entry of `teams` contain `team` (null for all teams), `jobs`, `ended`, `unfinished`,
     `impossible`, `wait` and `completion` (`median`, `p95`, `worst` and `mean`, or null if no job started or
     ended), `waited_for` (number of jobs by what they waited for last, `quota` or `nodes`), `preemptions`,

@@ -134,7 +134,7 @@ class Adviser:
             yield found
 
     def _largest(self, with_steps: Callable[[int], Advice], most: int) -> Advice | None:
-        """Return the advice with the largest number of steps, from 1 to `most`, that gives all pods a node."""
+        """Return the advice with the largest number of steps (1 to `most`) that still lets all pods get a node."""
         low, high = 1, most
         found: Advice | None = None
         while low <= high:

@@ -113,8 +113,8 @@ def _resources(scenario: Scenario, group: PodGroup, pending: Pending) -> Reason:
         free = max(lack.free[scarce] for lack in misaligned)
         return Reason(
             resource=scarce,
-            text=f"{scarce}: {free} free on a node, but on more NUMA nodes than {asked} need, and its kubelet "
-            f"refuses such pods (Topology Manager); {wanted}",
+            text=f"{scarce}: {free} free on a node, but spread over more NUMA nodes than {asked} need, so the "
+            f"kubelet's Topology Manager would refuse the pod; {wanted}",
         )
     only = [lack for lack in short if len(lack.resources) == 1]
     if not only:

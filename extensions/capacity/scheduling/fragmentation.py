@@ -25,10 +25,10 @@ class Fragmentation:
     """State of all GPUs, or of the GPUs of one pool.
 
     `free` is the number of free GPUs, including fractions of GPUs. `unusable` is the number of free GPUs that the
-    pods of the list cannot use (the measure of FGD). `idle` is the number of GPUs that no pod uses. `largest_pod`
-    is the number of whole GPUs of the largest pod that fits, if only free GPUs count. `largest_with_part` is the
-    same number for a pod that also requests CPU and memory in proportion to its GPUs. Both are 0 if no node offers
-    whole GPUs.
+    pods of the list cannot use (the measure of Weng et al., USENIX ATC 2023). `idle` is the number of GPUs that no
+    pod uses. `largest_pod` is the number of whole GPUs of the largest pod that fits, if only free GPUs count.
+    `largest_with_part` is the same number for a pod that also requests CPU and memory in proportion to its GPUs.
+    Both are 0 if no node offers whole GPUs.
     """
 
     gpus: int

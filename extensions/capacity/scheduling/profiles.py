@@ -3,8 +3,9 @@
 The default profile spreads pods, so that soon no node has eight free GPUs. It does not consider GPUs, so that pods
 may take all CPU of a node whose GPUs are still free. The profile `gpu-packed` prefers the node whose CPU, memory
 and GPUs would be used most evenly with the pod. If several nodes would be used equally evenly, it prefers the node
-with the most GPUs in use. kube-scheduler's plugins allow no more than this: they consider one pod at a time, and
-the device plugin chooses which GPUs of a node a pod gets. docs/place.md compares both profiles on public traces.
+with the most GPUs in use. kube-scheduler's plugins cannot pack pods better, because they consider one pod at a
+time, and because the device plugin chooses the GPUs of a pod. docs/place.md compares both profiles on public
+traces.
 
 Source: kubernetes v1.36.3, pkg/scheduler/framework/plugins/noderesources (most_allocated.go,
 balanced_allocation.go; resource_allocation.go: an extended resource counts for the pods that request it) and

@@ -78,8 +78,7 @@ def admit(scenario: Scenario) -> tuple[list[int], list[Pending]]:
         needs = group.needs()
         limited = {key: quota_resource(key) or "" for key in quota}
         taken = {key: needs[name] for key, name in limited.items() if name in needs}
-        # Number of pods that each quota key admits.
-        # The smallest number applies.
+        # Number of pods that each quota key admits. The smallest number applies.
         most = {key: max(0, quota[key] // amount) for key, amount in taken.items()}
         tightest = min(most, key=lambda key: most[key], default="")
         count = min((group.count, *most.values()))

@@ -35,7 +35,7 @@ def check_demands(demands: Demands, catalog: Catalog, problems: Problems) -> Non
     if demands.zone is not None and (demands.region is None or not demands.zone.startswith(demands.region)):
         problems.at("zone").add(
             f"{demands.zone!r} with " + (f"region {demands.region}" if demands.region else "no region"),
-            "a zone of region",
+            "a zone of the region",
             f"write region: {demands.zone[:-1].rstrip('-')}",
         )
     if demands.provider == "on-prem" and demands.capacity != "on-demand":

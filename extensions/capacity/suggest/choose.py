@@ -298,7 +298,7 @@ class _Model:
         )
 
     def _share_in_one_domain(self) -> None:
-        """Allow only one trust domain to share GPUs by replicas.
+        """Allow only the pods of one trust domain to share GPUs by time-slicing or MPS.
 
         A quota of shares is valid on every pool that offers shares. The rule sharing-across-tenants refuses such
         quotas for teams that do not trust each other.
@@ -338,7 +338,9 @@ class _Model:
             self._model.add(held <= nodes * all_pods_on_node(option, request))
 
     def _choose(self, option: Option, nodes: Any, most: int) -> dict[str, Any]:  # noqa: ANN401
-        """Choose a layout from the menu for each GPU of a node. Return the MIG instances of all nodes."""
+        """Choose a layout from the option's menu for each GPU of a node. Return the number of MIG instances by
+        profile.
+        """
         gpus = option.machine.gpu_count
         # The same layout on all GPUs is a separate option.
         chosen = [self._model.new_int_var(0, gpus - 1, "") for _ in option.menu]

@@ -47,7 +47,7 @@ class WorkloadDemand(SpecModel):
     measured_on: str | None = None
     """GPU model that `compute` was measured on. The pods run only on this model."""
     objective: Literal["latency", "throughput"] = "throughput"
-    """With latency, GPUs are not time-sliced, so that pods never wait for each other."""
+    """With `latency`, GPUs are not time-sliced, so that pods never wait for each other."""
     gpus: int = Field(default=1, ge=1, le=16)
     """GPUs per pod."""
     nvlink: bool = False

@@ -134,7 +134,8 @@ class Reservation:
 RESERVED_USD_PER_HOUR: Final = 1e-6
 """Price of a reserved machine in USD/h.
 
-Reserved machines have no additional cost. Because of this price, the solver uses no more of them than needed.
+Reserved machines have no additional cost. Without this small price, the solver could choose more of them than the
+pods need.
 """
 
 

@@ -52,7 +52,7 @@ def _mode(option: Option, requests: Sequence[PodRequest]) -> Iterator[str]:
             else:
                 yield (
                     "whole GPUs: the rules allow no cheaper sharing mode that holds these pods, and "
-                    f"{gpu.product} has the memory"
+                    f"{gpu.product} has enough memory"
                 )
         case "mig":
             assert gpu.mig is not None  # noqa: S101 - only such GPUs are cut

@@ -282,8 +282,8 @@ def test_pods_with_scattered_free_gpus_stay_pending_with_the_reason() -> None:
     scenario = Scenario(nodes=(on_two_numa_nodes(),), groups=(pods("three", 2, gpus=3), pods("two", gpus=2)))
     assert pending_of(scenario, place(scenario)) == {"two": 1}
     assert reasons(scenario) == [
-        f"{GPU}: 2 free on a node, but on more NUMA nodes than 2 need, and its kubelet refuses such pods "
-        "(Topology Manager); the pod requests 2"
+        f"{GPU}: 2 free on a node, but spread over more NUMA nodes than 2 need, so the kubelet's "
+        "Topology Manager would refuse the pod; the pod requests 2"
     ]
     assert pending_of(scenario, place(replace(scenario, nodes=(node(gpus=8),)))) == {}
 
