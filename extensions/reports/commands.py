@@ -40,7 +40,7 @@ def recipe(
     file: Annotated[Path, typer.Argument(help="NVIDIA AICR recipe: the output of `aicr recipe`, or an overlay.")],
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Compare a stack with an NVIDIA AICR recipe: constraints that it meets, and how it provides components."""
+    """Compare a stack with an NVIDIA AICR recipe: which constraints it meets, and how it provides components."""
     from extensions.reports.recipe.command import show_recipe
 
     leave(show_recipe(stack, file, to_json=output is Format.JSON))

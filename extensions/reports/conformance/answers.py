@@ -94,7 +94,7 @@ def _unknown(_: EnvironmentPlan) -> _Finding:
 def _driver(plan: EnvironmentPlan) -> _Finding:
     by = (
         f"GPU Operator {plan.operator.release}",
-        "the node agent compares driver and runtime of every node with the plan",
+        "the node agent compares the driver and runtime of every node with the plan",
     )
     if not plan.validation.gate:
         return _Finding(
@@ -286,9 +286,7 @@ def _service_metrics(plan: EnvironmentPlan) -> _Finding:
     elif plan.monitoring is not None and plan.monitoring.service_monitor and not by:
         by += ("the Prometheus operator of the cluster's owner",)
     if by:
-        opened = (
-            "a team allows access to its pods with `ingress`, and an operator adds their endpoints (PodMonitor)"
-        )
+        opened = "a team allows access to its pods with `ingress`, and a platform engineer adds a PodMonitor"
         return _Finding(Status.IMPLEMENTED, (*by, opened))
     return _Finding(Status.MISSING, missing="write addons: {prometheus: install}")
 
@@ -297,8 +295,8 @@ def _access(plan: EnvironmentPlan) -> _Finding:
     owners = sorted({pool.software.toolkit for pool in plan.pools if pool.has_gpus})
     unknown = [one for one in plan.decisions if one.what == UNREQUESTED]
     known = (
-        "; no environment variable gives an unprivileged pod a GPU: toolkit of "
-        f"{' and '.join(owners) or 'no pool'}"
+        f"; with the container toolkit of {' and '.join(owners) or 'no pool'}, no environment variable gives an "
+        "unprivileged pod a GPU"
     )
     by = (
         "the device plugin or device claims allocate GPUs" + ("" if unknown else known),

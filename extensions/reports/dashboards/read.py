@@ -9,7 +9,7 @@ from typing import Final
 from extensions.reports.dashboards.panels import Board, Panel
 from gpu_platform.api.live import Prometheus, QueryRefused, Series
 
-_POINTS: Final = 240  # points of a line, about two for each pixel on a phone
+_POINTS: Final = 240  # points of a line, about one for every two pixels on a phone
 _LEAST_STEP: Final = 15.0
 
 

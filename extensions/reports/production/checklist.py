@@ -233,7 +233,7 @@ def _is_spot(pool: PoolPlan) -> bool:
 
 def _state(subject: Subject) -> _Found:
     if subject.plan.cluster.provider == _SIMULATED:
-        return _not_applicable("a sandbox, whose state is all in its data folder")
+        return _not_applicable("a sandbox, which keeps all its state in its data folder")
     found, backend = _Findings(""), subject.backend
     scheme = backend.partition("://")[0]
     if not backend:
@@ -309,7 +309,10 @@ def _encryption(subject: Subject) -> _Found:
         )
     if not created:
         found.questions.append(
-            ("the owner of the cluster decides", "ask whether Secrets in etcd and node disks are encrypted")
+            (
+                "the owner of the cluster decides about encryption",
+                "ask whether Secrets in etcd and node disks are encrypted",
+            )
         )
     return found.found()
 
@@ -340,14 +343,18 @@ def _identities(subject: Subject) -> _Found:
         people = [one for one in (*team.members, *team.admins) if one.startswith("user:")]
         if people:
             found.lack(
-                f"{team.name} names persons ({', '.join(people)}): a person who leaves keeps access",
+                f"{team.name} names individual users ({', '.join(people)}), who keep access when they leave",
                 f"teams[{index}].members",
                 "use groups of your identity provider instead",
             )
         else:
             found.evidence.append(f"{team.name}: members {', '.join(team.members)}")
         rights = () if team_plan.service_account is None else team_plan.service_account.rights
-        found.evidence.append(f"{team.name}: its pods may {', '.join(rights) or 'do nothing in the cloud'}")
+        found.evidence.append(
+            f"{team.name}: its pods may {', '.join(rights)}"
+            if rights
+            else f"{team.name}: its pods have no cloud rights"
+        )
     return found.found()
 
 
@@ -363,12 +370,14 @@ def _network(subject: Subject) -> _Found:
     found.evidence.append(f"{len(policies)} NetworkPolicies in {', '.join(sorted(guarded & closed))}")
     for namespace in sorted(closed - guarded):
         found.lack(
-            f"{namespace} has no NetworkPolicy", "teams", "report this defect: each team has NetworkPolicies"
+            f"{namespace} has no NetworkPolicy",
+            "teams",
+            "report this defect, because every team must have NetworkPolicies",
         )
     for index, team in enumerate(subject.spec.teams):
         if team.allow_bare_pods:
             found.lack(
-                f"{team.name} admits pods without a controller, whose network policies AWS does not guarantee",
+                f"{team.name} admits pods without a controller, for which AWS does not guarantee network policies",
                 f"teams[{index}].allow_bare_pods",
                 "remove the field, unless Cilium or Calico enforces network policies on this cluster",
             )
@@ -429,7 +438,7 @@ def _validated(subject: Subject) -> _Found:
     found, validation = _Findings("validation"), subject.plan.validation
     if validation.gate:
         minutes = validation.timeout_seconds // 60
-        found.evidence.append(f"up waits {minutes} min until every node of every pool passes")
+        found.evidence.append(f"up waits at most {minutes} min for every node of every pool to pass")
     else:
         found.lack("up does not wait for the validation of nodes", "validation.gate", "write gate: true")
     unknown = sorted({pool.name for pool in subject.plan.pools if not pool.has_gpus})
