@@ -144,7 +144,7 @@ def place_all(nodes: Sequence[Node], pods: Sequence[Pod]) -> bool:
     """
     states = {tuple(sorted(nodes))}
     # Large pods, and pods that may run on few pools, are placed first.
-    # This leaves fewer states to try, and does not change the result.
+    # This order leaves fewer states to try, and does not change the result.
     for pod in sorted(
         pods, key=lambda pod: (len(pod.pools), -pod.units, -max(pod.pools.values(), default=(0, 0))[0])
     ):

@@ -33,7 +33,7 @@ def argsort(values: Sequence[float]) -> list[int]:
 
 
 def _divide(values: Sequence[float], places: list[int], first: int, last: int) -> int:
-    """Partition a range around its median of three, and return the final position of that value."""
+    """Partition a range around the median of its first, middle and last value. Return the median's position."""
     middle = first + (last - first) // 2
     for left, right in ((first, middle), (middle, last), (first, middle)):
         if values[places[right]] < values[places[left]]:

@@ -1,4 +1,4 @@
-"""FIFO, SJF and SRTF job orders of published schedulers, for rehearsals on virtual clusters.
+"""FIFO, SJF and SRTF job orders of published schedulers, for simulations of virtual clusters.
 
 Each team has a separate pool (a virtual cluster), and a job with n GPUs consists of n pods with one GPU each. All
 GPUs of a job are placed at once and consolidated. If a job fits on one node, it runs on the node with the fewest

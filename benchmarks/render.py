@@ -124,7 +124,7 @@ def run(command: list[str]) -> tuple[float, str]:
     """Run a command, and return its CPU time in seconds and its output."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     # Modules are compiled only once, as on a user's machine.
-    # Otherwise, compilation would dominate both measurements.
+    # If every run compiled modules, compilation would dominate both measurements.
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=env)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

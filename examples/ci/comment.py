@@ -38,7 +38,9 @@ class Api:
 
 
 def main() -> None:
-    """Create or replace the comment. Exit with a message if the environment or the server is at fault."""
+    """Create or replace the comment. Exit with a message if an environment variable is wrong, or if the server
+    returns an error.
+    """
     if len(sys.argv) != 2:
         sys.exit("usage: comment.py COMMENT.md")
     file = Path(sys.argv[1])

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Print the findings of a SARIF log: findings.py plain|github LOG.
 
-`plain` prints them as compilers do, for editors and hooks, without findings that were not checked. `github` prints
-workflow commands. GitHub Actions shows them at the lines of a pull request, even without code scanning.
+`plain` prints errors and warnings as compilers do, for editors and hooks. `github` prints all findings as workflow
+commands. GitHub Actions shows these findings at the lines of a pull request, even without code scanning.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
 def escaped(text: str, *, value: bool = False) -> str:
-    """Escape text for a workflow command. With `value`, escape it for a property of the command."""
+    """Escape text for a workflow command. If `value` is true, escape it for a property of the command."""
     for character in "%\r\n" + (":," if value else ""):
         text = text.replace(character, f"%{ord(character):02X}")
     return text

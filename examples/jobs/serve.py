@@ -88,7 +88,7 @@ class Batcher:
         except ValueError as error:
             if len(requests) == 1:
                 requests[0].answer.set_exception(error)
-            else:  # a bad text must not fail the others
+            else:  # an invalid text must not make the other requests fail
                 for one in requests:
                     self._answer([one], characters)
             return
@@ -167,7 +167,7 @@ class Server(ThreadingHTTPServer):
 def main() -> None:
     """Serve until SIGTERM."""
     server = Server(("", int(os.environ.get("PORT", "8080"))), Handler)
-    # shutdown waits for serve_forever, which the signal handler interrupts, so another thread must call it.
+    # The signal handler interrupts serve_forever, so another thread must call shutdown, which waits for it.
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
     loading = threading.Thread(target=_load_into_handler)
     loading.start()

@@ -2,10 +2,10 @@
 
 A checkpoint is a directory `step-<number>` in the format of torch.distributed.checkpoint. Its last file,
 `complete.json`, lists all other files with size and checksum. Without this file, or if a file differs from the
-list, the checkpoint is torn and is skipped. Directories are never renamed, because file systems that are backed by
-buckets cannot rename a directory atomically. Some file systems, such as an S3 bucket with Mountpoint, cannot
-rename files either. A file is then written a second time under its final name; an object in a bucket appears as a
-whole or not at all (Mountpoint for S3, doc/SEMANTICS.md; read 2026-11-25).
+list, the checkpoint is incomplete (torn) and is skipped. Directories are never renamed, because file systems that
+are backed by buckets cannot rename a directory atomically. Some file systems, such as an S3 bucket with
+Mountpoint, cannot rename files either. A file is then written a second time under its final name; an object in a
+bucket appears as a whole or not at all (Mountpoint for S3, doc/SEMANTICS.md; read 2026-11-25).
 
 Training waits while the state is copied to the node's memory. Threads then write the copy, each to its own file. A
 checkpoint can be loaded by more or fewer processes than wrote it, because torch.distributed.checkpoint gives each
@@ -105,7 +105,7 @@ class Checkpoints:
         self._directory = directory
         self._keep = keep
         # Threads write checkpoints during training.
-        # They have their own process group, so that they never receive messages of the training.
+        # The threads have their own process group, so that they never receive messages of the training.
         self._group = dist.new_group(backend="gloo")
         self._stager = Stager()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
@@ -127,7 +127,7 @@ class Checkpoints:
         begun, self._step = time.monotonic(), step
         target = self._directory / f"{_PREFIX}{step:010d}"
         if dist.get_rank() == 0 and target.exists():
-            _delete(target)  # torn, or written by a run that later resumed from an earlier step
+            _delete(target)  # incomplete, or written by a run that later resumed from an earlier step
         dist.barrier(group=self._group)
         writing = dcp.async_save(
             dict(state),
@@ -194,7 +194,7 @@ class Checkpoints:
         return Saved(step, time.monotonic() - begun, blocked)
 
     def _remove_old(self) -> None:
-        """Delete everything that is older than the checkpoints to keep, including torn checkpoints."""
+        """Delete everything that is older than the checkpoints to keep, including incomplete checkpoints."""
         names = list(_newest_first(self._directory))
         complete = [name for name in names if (self._directory / name / _COMPLETE).exists()]
         kept = complete[: self._keep]
@@ -209,7 +209,7 @@ class Checkpoints:
         return seen[0]
 
     def _agreed_problem(self, found: Path) -> str | None:
-        """Return why a checkpoint is torn, or None. Every process checks some of the files."""
+        """Return why a checkpoint is incomplete or damaged, or None. Every process checks some of the files."""
         own = _problem(found, part=dist.get_rank(), parts=dist.get_world_size())
         problems: list[str | None] = [None] * dist.get_world_size()
         dist.all_gather_object(problems, own, group=self._group)
@@ -226,7 +226,7 @@ def _step_of(name: str) -> int:
 
 
 def _problem(found: Path, *, part: int, parts: int) -> str | None:
-    """Return why a checkpoint is torn, or None. Only every `parts`-th file is checked."""
+    """Return why a checkpoint is incomplete or damaged, or None. Only every `parts`-th file is checked."""
     try:
         files: dict[str, list[int]] = json.loads((found / _COMPLETE).read_bytes())["files"]
     except FileNotFoundError:
@@ -294,7 +294,7 @@ def _rename(path: Path, to: Path) -> None:
 def _delete(checkpoint: Path) -> None:
     """Delete a checkpoint, starting with `complete.json`.
 
-    An interrupted deletion therefore leaves a torn checkpoint, which is skipped.
+    An interrupted deletion therefore leaves an incomplete checkpoint, which is skipped.
     """
     (checkpoint / _COMPLETE).unlink(missing_ok=True)
     for path in checkpoint.iterdir():

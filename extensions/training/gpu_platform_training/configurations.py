@@ -242,8 +242,7 @@ def _fsdp(
         "fsdp_reshard_after_forward": not kept,
         "fsdp_offload_params": offload,
         "fsdp_cpu_ram_efficient_loading": True,
-        # Each process writes one file.
-        # More or fewer processes can read the files later.
+        # Each process writes one file. More or fewer processes can read the files later.
         "fsdp_state_dict_type": "SHARDED_STATE_DICT",
         "fsdp_activation_checkpointing": False,
         "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",

@@ -1,7 +1,7 @@
 """Exit codes of a training process, and the mapping from errors to exit codes.
 
-The exit code determines whether Kubernetes starts another attempt, and whether it counts as a retry. The planned
-Jobs contain these codes in their pod failure policies. The numbers follow sysexits.h.
+The exit code determines whether Kubernetes starts another attempt, and whether that attempt counts as a retry. The
+planned Jobs contain these codes in their pod failure policies. The numbers follow sysexits.h.
 """
 
 from __future__ import annotations
@@ -62,9 +62,8 @@ def code_of(error: BaseException, *, saved: bool, repeated: bool, shared_memory:
     if _is(error, "OutOfMemoryError"):
         return FAILED if shared_memory and not repeated and not _at_own_limit(str(error)) else BUG
     if lost_peer(error):
-        # The failure of the other pod is already counted.
-        # Without progress, this attempt is counted as well.
-        # Otherwise, a broken network would cause endless attempts.
+        # The failure of the other pod is already counted, so this attempt is not counted if it saved a checkpoint.
+        # If attempts without a checkpoint were not counted, a broken network would cause endless attempts.
         return INTERRUPTED if saved else FAILED
     if _NODE_FAULTS.search(str(error)):
         return NODE_FAULT

@@ -1,6 +1,6 @@
 """Reads the GPU_PLATFORM_* variables, which contain the GPUs, memory and network of a pod.
 
-Outside the platform, the variables are not set. Nothing is then known, and nothing is checked or limited.
+Outside the platform, the variables are not set. In this case, nothing is checked or limited.
 """
 
 from __future__ import annotations

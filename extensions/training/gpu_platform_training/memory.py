@@ -15,12 +15,12 @@ import torch
 _MIB: Final = 2**20
 _SHOWN: Final = 10
 # Memory in MiB that a process uses on a shared GPU in addition to tensors.
-# This is the CUDA context, kernels of CUDA libraries, NCCL, and part of the 616 MiB that the driver reserves.
+# The CUDA context, kernels of CUDA libraries, NCCL, and part of the driver's reserved 616 MiB need this memory.
 # Measured with NVML on an H200 (driver 580.159, PyTorch 2.11) on 2026-11-26:
 # 610 before the first kernel, 758 in a training step, and 1,316 with NCCL. Under MPS: 166 and 876.
 _OUTSIDE_TENSORS: Final = {"time-slicing": 1664, "mps": 1280}
 # Largest fraction of the pod's GPU memory that is reserved for uses other than tensors.
-# On small GPUs, the values above would reserve too much.
+# On small GPUs, a fixed number of MiB would reserve too much.
 _MOST_OUTSIDE: Final = 0.25
 
 log = logging.getLogger("workloads")
@@ -118,7 +118,7 @@ class GpuMemory:
 
     @contextmanager
     def tracking(self, name: str) -> Iterator[None]:
-        """Record the memory that a block allocates and keeps, for the report of `guard`."""
+        """Record the memory that the body of a `with` statement allocates and keeps, for the report of `guard`."""
         before = self._allocator.allocated()
         try:
             yield
@@ -226,7 +226,7 @@ def _live_tensors(device: torch.device) -> Iterator[torch.Tensor]:
                 continue
             address, size = one.untyped_storage().data_ptr(), one.untyped_storage().nbytes()
         except (ReferenceError, RuntimeError, NotImplementedError):
-            continue  # deleted in the meantime, or a tensor without memory
+            continue  # the tensor was deleted in the meantime, or has no memory
         if size and address not in seen:
             seen.add(address)
             yield one

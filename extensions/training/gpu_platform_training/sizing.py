@@ -14,18 +14,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-# Fraction of a process's GPU memory that is available for the model state.
-# The remaining memory is for activations, CUDA and fragmentation.
+# Fraction of a process's GPU memory for the model state. Activations, CUDA and fragmentation use the rest.
 STATE_SHARE: Final = 0.6
 # Bytes per parameter in PyTorch: parameter, gradient and the two moments of AdamW in 32 bits.
 TORCH_STATE_BYTES: Final = 16
-# Fraction of a container's memory that is available for the model state.
-# The remaining memory is for data loaders, pinned buffers and the program.
+# Fraction of a container's memory for the model state. Data loaders, buffers and the program use the rest.
 _HOST_SHARE: Final = 0.8
 # DeepSpeed's estimators multiply the size of the state by this factor, to include buffers.
 _BUFFER_FACTOR: Final = 1.5
 # Assume that the largest layer has a sixteenth of the parameters, as in Llama 3 8B.
-# The fraction is smaller in larger models.
+# In larger models, the largest layer has a smaller fraction of the parameters.
 _LARGEST_LAYER: Final = 16
 _GIB: Final = 2**30
 
@@ -146,7 +144,7 @@ def _gpus_needed(model: Model, machines: Machines) -> str:
     if left <= 0:
         return (
             f"its largest layer, {model.largest_layer:,} parameters, does not fit into one of these GPUs: "
-            "set --largest-layer if it is smaller; otherwise split the layer, or use larger GPUs"
+            "set --largest-layer if the layer is smaller; otherwise split the layer, or use larger GPUs"
         )
     return f"ZeRO stage 3 needs {-(-18 * model.parameters // left)} of these GPUs"
 

@@ -48,7 +48,7 @@ def recompute(model: nn.Module, blocks: Sequence[type[nn.Module]]) -> int:
 def compiled(model: nn.Module, backend: str | Callable[..., Any] = "inductor") -> nn.Module:
     """Compile a model in place at its first call.
 
-    Parts of the model that cannot be compiled run uncompiled. They are logged.
+    Parts of the model that cannot be compiled are logged and run uncompiled.
     """
     model.compile(backend=_with_fallback(backend))
     return model

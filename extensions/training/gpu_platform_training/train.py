@@ -43,7 +43,7 @@ log = logging.getLogger("workloads")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a pod, or one of its processes in a torchrun worker. Return the exit code."""
+    """Run the launcher of a pod, or one of the pod's processes in a torchrun worker. Return the exit code."""
     _configure_log()
     chosen = options.parse(arguments)
     try:

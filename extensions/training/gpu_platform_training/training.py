@@ -224,12 +224,12 @@ class Training:
 
     def _resume(self) -> int:
         if self._checkpoints is None:
-            self._log_first("no directory for checkpoints: an interrupted training starts from the beginning")
+            self._log_first("no directory for checkpoints: an interrupted run starts from the beginning")
             return 0
         state = self._state()
         step = self._checkpoints.load(state)
         if step is None:
-            self._log_first("no checkpoint: the training starts at step 0")
+            self._log_first("no checkpoint: training starts at step 0")
             return 0
         set_state_dict(
             self._model, self._optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"]
@@ -283,7 +283,7 @@ class Training:
             self._warned = True
             self._log_first(
                 "grace is %d s, but a checkpoint (%.1f s) and two steps (%.1f s) need more: raise the "
-                "job's `grace`, or save more often if its nodes do not allow more",
+                "job's `grace`, or save more often if its nodes do not allow a longer grace period",
                 grace,
                 last.seconds,
                 2 * step,

@@ -176,7 +176,7 @@ def test_missing_variables_of_the_platform_are_reported() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["deepspeed", "--parameters", "405b"], "set --largest-layer if it is smaller"),
+        (["deepspeed", "--parameters", "405b"], "set --largest-layer if the layer is smaller"),
         (["deepspeed", "--parameters", "405b", "--largest-layer", "3.2b"], "ZeRO stage 3 needs 190 of these GPUs"),
         (["accelerate", "--parameters", "405b"], "FSDP2, state on CPU: "),
         (["accelerate", "--parameters", "1b", "--deepspeed-file", "/nowhere/ds.json"], "write it first"),
