@@ -247,7 +247,7 @@ class _Fleet:
         )
 
     def _topology_policy(self, pool: Mapping[str, Any], machine: Machine) -> str:
-        """Return the kubelet's topology policy. On nodes that share GPUs, a pod requests one unit and needs no
+        """Return the kubelet's topology policy. On nodes with shared GPUs, a pod requests one unit and needs no
         alignment.
         """
         if pool.get("sharing", {"mode": "none"})["mode"] != "none":

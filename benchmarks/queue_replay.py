@@ -199,7 +199,7 @@ class Published:
 
 
 def published_for(path: Path, trace: Trace, clusters: Mapping[str, int], gpus_per_node: int) -> Published | None:
-    """Return the figures that were published for a trace on these clusters, or None if there are none."""
+    """Return the published figures for a trace on the given clusters, or None if no figures were published."""
     known: Any = yaml.safe_load(PUBLISHED.read_text("utf-8"))
     if dict(clusters) != known["nodes"] or gpus_per_node != known["gpus_per_node"]:
         return None

@@ -26,7 +26,7 @@ _PROFILES: Final = {"1g": 5, "2g": 10, "3g": 20, "4g": 20, "7g": 40}
 
 
 def random_stack(seed: int) -> dict[str, Any]:
-    """Return a stack file as a document. The planner refuses some of these stacks."""
+    """Return a stack file as a document. The planner refuses some of the generated stacks."""
     draw = Random(seed)
     provider = draw.choice(list(CLUSTERS))
     pools = [_pool(draw, provider, name) for name in "abc"[: draw.choice((1, 1, 2, 2, 3))]]

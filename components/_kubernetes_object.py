@@ -79,7 +79,7 @@ def _options_of(resource: str, manifest: Mapping[str, Any]) -> pulumi.ResourceOp
     return pulumi.ResourceOptions(
         version=_PROVIDER_VERSION,
         replace_on_changes=list(fields) if fields else None,
-        # Other objects refer to this name, so the old object must be deleted first.
+        # Other objects refer to the object by name, so the old object must be deleted first.
         delete_before_replace=True if fields else None,
     )
 

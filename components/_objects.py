@@ -10,7 +10,7 @@ import pulumi
 from components._kubernetes_object import Manifest
 from gpu_platform.planning.objects.section import ObjectsPlan
 
-# Path of the pod template in each kind.
+# Path of the pod template in the manifest of each kind.
 _POD_TEMPLATES = {
     **dict.fromkeys(("DaemonSet", "Deployment", "Job", "StatefulSet"), ("spec", "template")),
     "CronJob": ("spec", "jobTemplate", "spec", "template"),

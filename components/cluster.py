@@ -13,7 +13,7 @@ from gpu_platform.base.paths import sandbox_kubeconfig
 from gpu_platform.planning.clouds.section import ClusterPlan
 
 IDENTITY_OUTPUT: Final = "cluster_identity"
-"""Output of an environment with the identity of its cluster, which the stacks of teams read."""
+"""Name of an environment's output with the identity of its cluster. The teams' stacks read this output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,10 +11,9 @@ from gpu_platform.base import names
 from gpu_platform.planning.headroom import PRIORITY_CLASS
 from gpu_platform.planning.headroom.section import HeadroomPlan, HeadroomPods
 
-# Only GPUs are kept free. A team's pod that preempts one of these pods must also find CPU and memory on the node.
+# Only GPUs are kept free. A team's pod that preempts a headroom pod must also find CPU and memory on the node.
 _REQUESTS = {"cpu": "10m", "memory": "16Mi"}
-# A pool at its maximum size may have no free GPUs for these pods.
-# The deployment must not fail for this reason.
+# A deployment must not fail because a pool at its maximum size has no free GPUs for headroom pods.
 _NOT_AWAITED = {"pulumi.com/skipAwait": "true"}
 
 

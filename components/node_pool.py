@@ -15,7 +15,7 @@ from gpu_platform.planning.nodes.simulated import simulated_annotations
 from gpu_platform.planning.pools.section import PoolPlan
 
 # `spec.taints` is an atomic list that also contains taints set by users, autoscalers and Kubernetes.
-# After a node is created, Pulumi's provider omits the list from its apply, or repeats the live list.
+# After a node is created, Pulumi's provider omits `spec.taints` from its apply, or repeats the live list.
 # Source: handleSSAIgnoreFields in pulumi-kubernetes, provider/pkg/await/await.go, read 2026-11-22.
 # `gpu-platform` itself restores declared taints that are missing.
 _TAINTS_OF_ALL = pulumi.ResourceOptions(ignore_changes=["spec.taints"])
@@ -58,7 +58,7 @@ class NodePool(pulumi.ComponentResource):
         self.register_outputs({**facts, "node_names": self.node_names})
 
     # The rollout of a MIG layout sets labels of nodes. The provider then takes over these labels (_FORCE).
-    # The hook in mig_guard.py prevents other runs from changing these labels.
+    # The hook in mig_guard.py prevents other runs from changing the labels of MIG layouts.
     def _create_nodes(self, args: PoolPlan) -> None:
         for node in args.nodes.names:
             annotations = {names.KWOK_NODE_ANNOTATION: "fake"} | simulated_annotations(

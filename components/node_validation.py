@@ -1,4 +1,6 @@
-"""`NodeValidation`: the node agent on every node of every pool. Its pods are Ready only if the node passes."""
+"""`NodeValidation`: the node agent on every node of every pool. An agent's pod is Ready only if its node passes
+validation.
+"""
 
 from __future__ import annotations
 
@@ -145,8 +147,7 @@ class NodeValidation(pulumi.ComponentResource):
         account = KubernetesObject(_ACCOUNT, "v1/ServiceAccount", metadata=self._meta(_ACCOUNT), opts=self._child)
         reports = [
             {"apiGroups": [""], "resources": ["configmaps"], "verbs": _AGENT_VERBS},
-            # Agents need this permission even if they may no longer taint nodes, because they must release the
-            # Leases of nodes that they have already tainted.
+            # Agents that may no longer taint nodes must still release the Leases of nodes that they have tainted.
             {
                 "apiGroups": ["coordination.k8s.io"],
                 "resources": ["leases"],
@@ -377,8 +378,8 @@ class NodeValidation(pulumi.ComponentResource):
                         {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": _DRIVER_CAPABILITIES},
                         *driver_env,
                         *sysfs_env,
-                        # Set the variable even if the limit is 0, because agents with this variable also add the
-                        # startup taint to nodes that have lost their MIG instances.
+                        # Agents with this variable also taint nodes that have lost their MIG instances.
+                        # The variable is therefore set even if the limit is 0.
                         *(
                             {"name": MOST_HELD_VARIABLE, "value": str(most)}
                             for most in (self._validation.most_held.get(pool.name),)
@@ -400,8 +401,7 @@ class NodeValidation(pulumi.ComponentResource):
                         "periodSeconds": _READY_PERIOD_SECONDS,
                         "timeoutSeconds": _PROBE_TIMEOUT_SECONDS,
                     },
-                    # After a driver change the probe fails, because only a new container gets the new driver
-                    # library.
+                    # The probe fails after a driver change, so that a new container loads the new driver library.
                     "livenessProbe": {
                         "httpGet": {"path": "/live", "port": _PORT},
                         "initialDelaySeconds": _LIVE_DELAY_SECONDS,
@@ -433,7 +433,7 @@ def _metrics_arguments(metrics: AgentMetricsPlan | None) -> list[str]:
 
 def _security(*, privileged: bool) -> Manifest:
     if privileged:
-        # A privileged process that does not run as root has no capabilities. It must be privileged to access NVML.
+        # The agent must be privileged to access NVML. It has no capabilities, because it does not run as root.
         return {
             "privileged": True,
             "runAsUser": _NOBODY,

@@ -29,8 +29,7 @@ def create_platform() -> pulumi.ComponentResource:
         raise pulumi.RunError(str(error)) from None
 
     options = pulumi.ResourceOptions(protect=plan.protect)
-    # Import components only for a valid stack, because importing them and the SDKs takes a third of the start-up
-    # time.
+    # Import components and SDKs only for a valid stack, because the import takes a third of the start-up time.
     if plan.kind == "environment":
         from components.environment import Environment
 

@@ -213,8 +213,7 @@ class TeamQueue(pulumi.ComponentResource):
             opts,
             conditions={"names-no-class": names_no_class(args)},
         )
-        # Use one patch, because the API server copies the object for each patch, which takes seconds for a
-        # megabyte.
+        # Use one patch, because the API server copies the object for each patch. Copying a megabyte takes seconds.
         all_patches = " + ".join(f"({patch})" for patch in template_patches(args.cpu_limit))
         templates = mutating_policy(
             {"name": f"queue-templates-of-{args.namespace}"},

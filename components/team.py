@@ -36,8 +36,8 @@ class Team(pulumi.ComponentResource):
             stack = f"{pulumi.get_organization()}/{pulumi.get_project()}/{stack}"
         environment = pulumi.StackReference(args.environment_stack, stack_name=stack)
         checked = environment.outputs.apply(lambda outputs: _deployed(args.environment_stack, outputs))
-        # Wait for the check.
-        # Without a kubeconfig, the provider would use the default one, which may be for another cluster.
+        # Wait for the check, because outputs of an undeployed environment contain no kubeconfig.
+        # Without a kubeconfig, the provider would use the default kubeconfig, maybe of another cluster.
         kubeconfig = pulumi.Output.all(environment.get_output("kubeconfig"), checked).apply(lambda both: both[0])
         cluster_args = ClusterArgs(
             plan=args.cluster, kubeconfig=kubeconfig, identity=environment.get_output(IDENTITY_OUTPUT)

@@ -55,8 +55,8 @@ class TeamPodSecurity(pulumi.ComponentResource):
     """Admission policies that enforce the Pod Security level of one namespace, with the exceptions that a GPU
     fabric needs.
 
-    They match the namespace by name, so that they can exist before it. They stay in the cluster as long as the
-    namespace may exist, because the namespace's Pod Security label alone would allow every pod. The namespace must
+    They match the namespace by name, so that they can exist before the namespace. They stay in the cluster as long
+    as the namespace may exist, because the namespace's Pod Security label allows every pod. The namespace must
     wait for the resources in `guards`.
 
     Outputs: `rules`, the ids of the rules.

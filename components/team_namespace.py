@@ -51,8 +51,8 @@ from gpu_platform.planning.workloads import TeamWorkloadsPlan
 from gpu_platform.workload_manifests import TeamPods
 
 # NodeLocal DNSCache listens on the host network, outside every namespace.
-# The first address is the default of Kubernetes, and the second is the default of Kubespray (v2.31.0,
-# roles/kubespray_defaults, nodelocaldns_ip; read 2026-11-30).
+# The first address is the default of Kubernetes, and the second is the default of Kubespray.
+# Source: Kubespray v2.31.0, roles/kubespray_defaults, nodelocaldns_ip; read 2026-11-30.
 _NODE_LOCAL_DNS = ("169.254.20.10/32", "169.254.25.10/32")
 _DNS_NAMESPACE = "kube-system"
 # DNS uses TCP for responses that are too large for UDP.
@@ -71,7 +71,7 @@ _SHARED_MEMORY = "shared-memory"  # name of the volume at /dev/shm
 # An update deletes a pod before it creates the next, because a surge would exceed the GPU quota.
 _MAX_SURGE = 0
 _MAX_UNAVAILABLE = 1
-# `restricted` requires these two settings of every container.
+# The Pod Security level `restricted` requires these two settings of every container.
 # Images that run as root also work with these settings.
 _DROPPED_CAPABILITIES = ["ALL"]
 _SECCOMP = "RuntimeDefault"

@@ -48,8 +48,7 @@ class TeamPodDefaults(pulumi.ComponentResource):
             [("", "v1", "pods")],
             mutations(args.defaults),
             child_options(self, opts),
-            # Check the container count first, because the cost of the expressions grows with the square of the
-            # count.
+            # Check the container count first, because the cost of the expressions grows with its square.
             conditions={
                 "has-few-containers": f"object.spec.containers.size() <= {_MOST_CONTAINERS}",
                 "requests-gpus": asks_for_gpus("object.spec"),

@@ -28,8 +28,8 @@ def create_addon(
 ) -> aws.eks.Addon:
     """Register an add-on named `<name>-<add-on>`, which depends on its role.
 
-    `opts` must have the component as the parent. `pod_subnet_ids` maps zones to the pods' subnets, for an
-    add-on whose configuration contains these subnets.
+    The parent in `opts` must be the component. `pod_subnet_ids` maps zones to the pods' subnets, for an add-on
+    whose configuration contains these subnets.
     """
     identities = None
     if addon.service_account is not None:

@@ -74,8 +74,9 @@ class EksCluster(pulumi.ComponentResource):
         )
         self.kubeconfig = pulumi.Output.secret(facts.apply(self._write_kubeconfig))
         self.context = pulumi.Output.from_input(plan.name)
-        # Each EKS cluster has its own endpoint. Public and private access do not change the endpoint's name, only
-        # the addresses that it resolves to (EKS user guide, "Cluster API server endpoint"; read 2026-11-30).
+        # Each EKS cluster has its own endpoint.
+        # Public and private access change the addresses that the endpoint's name resolves to, but not the name.
+        # Source: EKS user guide, "Cluster API server endpoint"; read 2026-11-30.
         self.identity = self.outputs.endpoint
         self.provider = kubernetes_provider(
             name,

@@ -20,7 +20,7 @@ _KEY_DELETION_DAYS = 30
 _API_PORT = 443
 # The cluster may encrypt its Secrets with the KMS key, but not manage the key.
 _KEY_ACTIONS = ["kms:Encrypt", "kms:Decrypt", "kms:DescribeKey", "kms:CreateGrant", "kms:ListGrants"]
-# Use only access entries.
+# Admit users only through access entries, not through the aws-auth ConfigMap.
 # A typo in the aws-auth ConfigMap can lock everybody out, and IAM does not log changes to it.
 _AUTHENTICATION_MODE = "API"
 # Nodes and pods reach the API server within the VPC, even if the API server has a public endpoint.

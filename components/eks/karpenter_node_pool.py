@@ -16,7 +16,7 @@ from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
 from gpu_platform.planning.pools.section import PoolPlan
 
 # With this annotation, the deployment fails if an image or subnet is missing.
-# Without the annotation, the mistake would appear only when the first pod is pending.
+# Without the annotation, a missing image would be noticed only when the first pod is pending.
 # The Ready condition does not cover the reservation, which validators/reservations.py checks.
 _WAIT_UNTIL_READY = {"pulumi.com/waitFor": "condition=Ready"}
 

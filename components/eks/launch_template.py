@@ -8,7 +8,7 @@ import pulumi_aws as aws
 
 from gpu_platform.planning.clouds.eks.launch_plan import BlockDevice
 
-# EC2 creates these resources together with an instance, but bills or lists them separately.
+# EC2 creates volumes and network interfaces together with an instance, but bills or lists them separately.
 _TAGGED = ("instance", "volume", "network-interface")
 # Encrypt volumes at rest, with the account's default key unless the stack file names a key.
 _ENCRYPTED = "true"

@@ -182,8 +182,7 @@ class EksVpc(pulumi.ComponentResource):
             cidr_block=zone.private_cidr,
             map_public_ip_on_launch=_PUBLIC_ADDRESSES,
             tags={"Name": name, SUBNET_TAG: "1"},
-            # The control plane has interfaces in these subnets, so a zone's subnet must stay even if the zone has
-            # no pools.
+            # The control plane has interfaces in these subnets, so they must stay even if their zone has no pools.
             opts=pulumi.ResourceOptions(parent=self, protect=self._keeps),
         )
         table = aws.ec2.RouteTable(

@@ -21,7 +21,7 @@ from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, NodeGroupPlan
 from gpu_platform.planning.clouds.eks.user_data import write_user_data
 from gpu_platform.planning.pools.section import PoolPlan
 
-# With this size, a scheduled action keeps the size of the group. An unset size would mean 0.
+# With a size of -1, a scheduled action keeps the size of the group. An unset size would mean 0.
 _UNCHANGED = -1
 
 
@@ -155,8 +155,8 @@ class EksNodePool(pulumi.ComponentResource):
         return aws.eks.NodeGroup(
             name,
             cluster_name=cluster.name,
-            # A group that is deleted before its successor exists has a fixed name.
-            # Pulumi adds a suffix to the names of other groups.
+            # A node group that is deleted before its successor exists has a fixed name.
+            # Pulumi adds a suffix to the names of all other node groups.
             node_group_name=group.name if plan.delete_before_replace else None,
             node_role_arn=cluster.node_role_arn,
             subnet_ids=subnets,
@@ -230,8 +230,8 @@ def _left_alone(plan: EksPoolPlan, group: NodeGroupPlan, *, resized: bool) -> li
     ignored: list[str] = []
     if plan.keeps_size and not resized:
         ignored.append("scalingConfig.desiredSize")
-    # A different name would replace a group that holds reserved capacity or the pool's only block.
-    # Other groups can change their names, because each is created before its predecessor is deleted.
+    # A different name would replace a node group that holds reserved capacity or the pool's only block.
+    # All other node groups can change their names, because each is created before its predecessor is deleted.
     if plan.delete_before_replace:
         ignored.append("nodeGroupName")
     if not plan.zones:  # if another pool adds a zone to the VPC, this pool must not be replaced

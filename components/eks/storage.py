@@ -130,8 +130,7 @@ class EksFileSystems(pulumi.ComponentResource):
                 file_system_id=file_system.id,
                 subnet_id=self._args.cluster.subnet_ids[zone],
                 security_groups=[group.id],
-                # EFS allows one mount target per zone, so the old target must be deleted before a new target is
-                # created.
+                # EFS allows one mount target per zone, so the old target must be deleted first.
                 opts=pulumi.ResourceOptions.merge(self._child, pulumi.ResourceOptions(delete_before_replace=True)),
             )
         return file_system.id

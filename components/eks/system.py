@@ -56,7 +56,7 @@ class EksSystem(pulumi.ComponentResource):
         first = child_options(self, opts, *cluster.ready)
         for addon in create.addons:
             if addon.before_nodes:
-                # In this order, the VPC CNI receives its credentials from the Pod Identity agent.
+                # In the plan's order, the Pod Identity agent exists before the VPC CNI needs its credentials.
                 after = pulumi.ResourceOptions(parent=self, depends_on=self.before_nodes[-1:])
                 opts_of_addon = after if self.before_nodes else first
                 self.before_nodes.append(

@@ -243,8 +243,8 @@ class GkeCluster(pulumi.ComponentResource):
             network = _Network(vpc.network, vpc.subnetwork, vpc.pods_range, vpc.services_range)
         cluster = self._create_cluster(create, network)
         self._ready.append(create_system_pool(args, create, cluster, self._account, self._child))
-        # The DNS endpoint contains the id of the cluster, and is always present, even if it is closed (GKE API,
-        # DNSEndpointConfig.endpoint; read 2026-11-30).
+        # The DNS endpoint contains the id of the cluster, and is always present, even if it is closed.
+        # Source: GKE API, DNSEndpointConfig.endpoint; read 2026-11-30.
         host = cluster.control_plane_endpoints_config.dns_endpoint_config.endpoint
         self.identity = host
         facts = pulumi.Output.all(

@@ -18,7 +18,7 @@ _BELOW = "below the prefix"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GkeTeamIdentitiesArgs:
-    """Planned roles, the cluster plan, and the cluster itself, whose project has the identity pool."""
+    """Planned roles, the cluster plan, and the cluster itself, whose project contains the identity pool."""
 
     identities: GkeIdentities
     plan: GkeClusterPlan

@@ -62,8 +62,7 @@ class GkeVpc(pulumi.ComponentResource):
             auto_create_subnetworks=False,
             routing_mode=_ROUTING_MODE,
             mtu=create.mtu,
-            # Changing the MTU interrupts every node of the cluster until the node restarts, so a VPC keeps its
-            # MTU.
+            # A VPC keeps its MTU, because a change would interrupt every node of the cluster until it restarts.
             opts=pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(ignore_changes=["mtu"])),
         )
         subnetwork = gcp.compute.Subnetwork(

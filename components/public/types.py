@@ -34,7 +34,7 @@ class GpuCluster(TypedDict, total=False):
     kubernetes: str
     """Minor version, such as "1.36". It is compared with the operator's support matrix."""
     production: bool
-    """EKS and GKE: the default of `protect`. If unset, the default is `true`."""
+    """EKS and GKE: the value of `protect` if `protect` is unset. The default is `true`."""
     protect: bool
     """EKS and GKE: protect the pools from deletion. The default is the value of `production`."""
     region: str

@@ -158,7 +158,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """Waits for its threads when it stops."""
+    """HTTP server that waits for its threads when it stops."""
 
     daemon_threads = False
     request_queue_size = 256

@@ -1,4 +1,6 @@
-"""Company rules in addition to the pack: `policy: {own_rules: [acme_rules]}` in a stack file."""
+"""Company rules in addition to the policy pack. To enable them, write `policy: {own_rules: [acme_rules]}` in a
+stack file.
+"""
 
 from collections.abc import Iterator
 

@@ -35,15 +35,15 @@ def place(
         SchedulerProfile | None,
         typer.Option(
             "--profile",
-            help="Scores of the scheduler. By default, the scores that the cluster uses. packed is the profile "
-            "that scheduler-config prints.",
+            help="Scores that the scheduler uses; by default, the scores of the cluster's scheduler. packed is "
+            "the profile that scheduler-config prints.",
         ),
     ] = None,
     output: Annotated[
         HtmlFormat, typer.Option("--format", help="Output format; html is one page with a picture of the GPUs.")
     ] = HtmlFormat.TEXT,
 ) -> None:
-    """Show where pods would be placed, why others stay pending and what helps; exit with 1 if any stay pending."""
+    """Show where pods would be placed, why pods stay pending, and what helps; exit with 1 if any stay pending."""
     from extensions.capacity.place.command import show_placement
 
     leave(
@@ -70,18 +70,19 @@ def rehearse(
         Path, typer.Option("--trace", help="Jobs: a CSV table, or a trace of openb, Helios or Philly.")
     ],
     against: Annotated[
-        str | None, typer.Option("--against", metavar="STACK", help="Another stack, to compare with.")
+        str | None, typer.Option("--against", metavar="STACK", help="Another stack to compare with.")
     ] = None,
     teams: Annotated[
         list[str] | None,
         typer.Option(
             "--team",
             metavar="NAME=TEAM",
-            help="Team of the stack for a team of the trace; '*=TEAM' for all teams that are not named.",
+            help="Map a team of the trace to a team of the stack; '*=TEAM' maps all teams that are not named.",
         ),
     ] = None,
     node_start: Annotated[
-        str, typer.Option("--node-start", metavar="DURATION", help="Time from a pending pod to a ready new node.")
+        str,
+        typer.Option("--node-start", metavar="DURATION", help="Time until a new node for a pending pod is ready."),
     ] = "10m",
     node_idle: Annotated[
         str,

@@ -55,15 +55,20 @@ class PageFormat(StrEnum):
 
 def dashboards(
     prometheus: Annotated[
-        str, typer.Option("--prometheus", metavar="URL", help="Prometheus that evaluates the rules of the stack.")
+        str,
+        typer.Option("--prometheus", metavar="URL", help="Prometheus server that evaluates the stack's rules."),
     ],
     board: Annotated[
         list[str] | None,
-        typer.Option("--board", metavar="NAME", help="Only this dashboard; repeatable. By default, all five."),
+        typer.Option(
+            "--board", metavar="NAME", help="Show only this dashboard; repeatable. The default is all five."
+        ),
     ] = None,
     chosen: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Only this node, pool, team or workload; repeatable."),
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="Show only this node, pool, team or workload; repeatable."
+        ),
     ] = None,
     last: Annotated[
         str, typer.Option("--last", metavar="TIME", help="Length of the period, from 5m to 2160h.")

@@ -1,4 +1,4 @@
-"""`gpu-platform place`: where pods would be placed, why others stay pending, and which changes or moves help."""
+"""`gpu-platform place`: where pods would be placed, why pods stay pending, and which changes or moves help."""
 
 from __future__ import annotations
 

@@ -207,8 +207,7 @@ class Kueue:
             return
         entry.cells = self._requests.of(job.shape, best_pool)
         if entry.mode == _FIT and self._topology and not self._has_nodes(job, best_pool):
-            # If the nodes lack free capacity, Kueue searches for jobs to preempt, just as it does if quota is
-            # missing.
+            # If the nodes lack capacity, Kueue searches for jobs to preempt, just as it does without enough quota.
             entry.mode, best_needed, entry.nodes_lack = _PREEMPT, entry.cells, True
         if entry.mode < _FIT:
             wanted = Wanted(job, queue, best_pool, entry.cells, best_needed, self._topology)

@@ -130,9 +130,9 @@ class Platform:
 class Assumptions:
     """Assumptions of a rehearsal that are defined neither in the stack file nor in the trace.
 
-    `node_start` is the time in seconds from a pending pod to a ready new node. `node_idle` is the time in seconds
-    after which an autoscaler removes a node without pods. A stopped job resumes from its last checkpoint, saved
-    every `checkpoint` seconds, or starts again from the beginning if `checkpoint` is None.
+    `node_start` is the time in seconds until a new node for a pending pod is ready. `node_idle` is the time in
+    seconds after which an autoscaler removes a node without pods. A stopped job resumes from its last checkpoint,
+    saved every `checkpoint` seconds, or starts again from the beginning if `checkpoint` is None.
     """
 
     node_start: float = NODE_SECONDS

@@ -1,4 +1,4 @@
-"""Simulates kube-scheduler: where it places pods, why others stay pending, and what helps."""
+"""Simulates kube-scheduler: where it places pods, why pods stay pending, and what helps."""
 
 from extensions.capacity.scheduling.advice import NodeType
 from extensions.capacity.scheduling.model import Node, PodGroup, ProfileName, RunningPod, Scenario, Toleration

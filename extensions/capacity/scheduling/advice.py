@@ -26,7 +26,9 @@ from gpu_platform.base import names
 Kind = Literal["less", "resource", "nodes", "quota"]
 
 TRIALS: Final = 400
-"""Maximum number of times that all pods are placed to find the advice of one report. It limits work, not time."""
+"""Maximum number of times that all pods are placed to find the advice of one report. Unlike a time limit, this
+limit leads to the same advice on every machine.
+"""
 _MOST_NEW_NODES: Final = 16
 _STEPS: Final = {CPU: 10, MEMORY: 2**20}  # step sizes for reduced requests: 10 millicores and 1 MiB
 

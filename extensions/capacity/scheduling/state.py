@@ -71,7 +71,7 @@ class NodeState:
             self._scored[name] += group.scored.get(name, group.requests.get(name, 0))
         taken: list[int] = []
         for name, amount in needs.items():
-            # Pods on a live node may hold GPUs that the kubelet would not assign with these settings.
+            # Pods on a live node may hold GPUs that the kubelet would not assign with its current settings.
             among = self._aligned(name, amount) or range(len(self.gpus))
             for _ in range(amount if any(name in gpu for gpu in self.node.gpus) else 0):
                 gpu = self._emptiest(name, among)

@@ -262,7 +262,7 @@ class _Model:
     """
 
     def __init__(self, requests: Sequence[PodRequest], options: Sequence[Option]) -> None:
-        # The import takes half a second, and only this class needs it.
+        # Importing OR-tools takes half a second, and only this class needs it.
         from ortools.sat.python import cp_model
 
         self._cp = cp_model

@@ -42,7 +42,7 @@ def _comments(suggestion: Suggestion, demands: Demands) -> Iterator[str]:
         )
     gap = _gap(cheapest.usd_per_hour if cheapest is not None else hour, suggestion.bound)
     proven = (
-        ("optimal" if cheapest is None else "the cheapest is optimal")
+        ("optimal" if cheapest is None else "the cheapest mix is optimal")
         if suggestion.optimal
         else f"time limit reached: this is the best mix found, at most {gap} above the bound; try more --seconds"
         if suggestion.timed_out

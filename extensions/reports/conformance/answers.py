@@ -318,12 +318,14 @@ def _access(plan: EnvironmentPlan) -> _Finding:
             return _Finding(
                 Status.PARTIAL, by, "; ".join(f"{one.subject}: {one.why}" for one in unknown), objects=objects
             )
-        refused = f"the API server refuses such pods in the namespaces of {counted(len(plan.teams), 'team')}"
+        where = f"in the namespaces of {counted(len(plan.teams), 'team')}"
+        refused = f"{where}, the API server refuses pods that refer to devices"
         return _Finding(Status.IMPLEMENTED, (*by, refused), objects=objects)
     return _Finding(
         Status.PARTIAL,
         by,
-        f"{counted(len(plan.teams), 'team')} can still create such pods: no admission policy refuses them",
+        f"{counted(len(plan.teams), 'team')} can still create pods that refer to devices: no admission policy "
+        "refuses them",
     )
 
 

@@ -66,7 +66,7 @@ class Job:
         if granted.gpus is None or granted.gpu_memory_mib is None:
             raise WrongSetting(
                 f"{PREFIX}GPUS and {PREFIX}GPU_MEMORY_MIB are not set: they contain the resources of the pod. "
-                "Run this in a pod of the platform, or set them"
+                "Run this command in a pod of the platform, or set the variables"
             )
         pods = _number(environment, "PET_NNODES", 1)
         # For CUDA, the MIG instances or shares of a pod are one device.
@@ -186,8 +186,7 @@ def accelerate(
             "distributed_type": "DEEPSPEED",
             "deepspeed_config": {
                 "deepspeed_config_file": str(deepspeed_file),
-                # Without this setting, DeepSpeed starts the processes on other nodes over ssh, which does not work
-                # in pods.
+                # By default, DeepSpeed starts the processes on other nodes over ssh, which does not work in pods.
                 "deepspeed_multinode_launcher": "standard",
                 "zero3_init_flag": stage == 3,
             },

@@ -36,7 +36,7 @@ _NODE_FAULTS: Final = re.compile(
     r"|CUDA error: unknown error|GPU is lost|driver shutting down",
     re.IGNORECASE,
 )
-# A kernel reports this error about its own arguments, such as an index out of bounds.
+# A failed assertion in a kernel is a bug in the program, such as an index out of bounds.
 _BUGS: Final = re.compile(r"device-side assert triggered", re.IGNORECASE)
 # PyTorch's message with the requested memory and the free memory of the GPU.
 _ASKED_AND_FREE: Final = re.compile(r"Tried to allocate ([\d.]+) (\w+)\..* of which ([\d.]+) (\w+) is free")

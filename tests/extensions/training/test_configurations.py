@@ -169,7 +169,7 @@ def test_accelerate_uses_the_file_of_deepspeed_and_starts_no_node_by_ssh(
 
 
 def test_missing_variables_of_the_platform_are_reported() -> None:
-    with pytest.raises(WrongSetting, match="Run this in a pod of the platform, or set them"):
+    with pytest.raises(WrongSetting, match="Run this command in a pod of the platform, or set the variables"):
         Job.of({}, 0)
 
 
