@@ -63,7 +63,7 @@ class BadInput(GpuPlatformError):
 
 
 class Finding(GpuPlatformError):
-    """The input is valid, but a check of what it describes failed (policy, validation, illegal layout)."""
+    """The input is valid, but a check failed, such as a policy, node validation, or the check of a MIG layout."""
 
     exit_code = ExitCode.FINDING
 
@@ -86,6 +86,6 @@ def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
 
 
 def suggestion(fix: str) -> str | None:
-    """Return the word that a fix suggests through `did_you_mean`, or None if the fix contains none."""
+    """Return the word that a fix suggests with `did you mean 'x'?`, or None if the fix suggests no word."""
     found = re.match(r"did you mean '([^']*)'\?", fix)
     return found[1] if found else None

@@ -23,7 +23,7 @@ TEAM_LABEL: Final = "gpu-platform.dev/team"
 COMPUTE_CLASS_LABEL: Final = "gpu-platform.dev/compute-class"  # GKE uses cloud.google.com/compute-class
 STACK_LABEL: Final = "gpu-platform.dev/stack"
 TOPOLOGY_POLICY_LABEL: Final = "gpu-platform.dev/topology-policy"  # the kubelet's Topology Manager policy
-MIG_CHANGE_LABEL: Final = "gpu-platform.dev/mig-change"  # drain, replace or live: how a MIG layout changes
+MIG_CHANGE_LABEL: Final = "gpu-platform.dev/mig-change"  # how a MIG layout is changed: drain, replace or live
 
 KEPT_LABEL: Final = "gpu-platform.dev/kept"
 """Label on the volume claims of declared workloads. The claims are kept when a workload is removed from the stack
@@ -35,9 +35,9 @@ HEADROOM_NAMESPACE: Final = "gpu-platform-headroom"  # namespace of pods that ke
 IDLE_LABEL: Final = "gpu-platform.dev/ends-when-idle"  # "true" on pods of workloads that may be deleted if idle
 CLEANUP_LABEL: Final = "gpu-platform.dev/cleanup"  # "never" on objects that the clean-up ignores
 EXPIRES_LABEL: Final = "gpu-platform.dev/expires-on"  # date in UTC after which the clean-up may delete the object
-# Labels and annotations of a namespace whose team has left the stack.
+# Labels and annotations of a retained namespace, whose team has left the stack.
 # The namespace is kept with everything that members created.
-# The platform's policies and limits for it are kept as well, but have only the label.
+# Policies and limits that stay in the namespace have RETAINED_LABEL, but not the annotations.
 RETAINED_LABEL: Final = "gpu-platform.dev/retained"  # always "true"
 RETAINED_SINCE_ANNOTATION: Final = "gpu-platform.dev/retained-since"  # time in RFC 3339, UTC
 RETAINED_FROM_ANNOTATION: Final = "gpu-platform.dev/retained-from"  # name of the stack that the team has left
@@ -50,14 +50,14 @@ RETAINED_QUOTA: Final = "retained"  # ResourceQuota that keeps new GPU pods out 
 
 GPU_MEMORY_ANNOTATION: Final = "gpu-platform.dev/gpu-memory"  # memory that a pod needs on each GPU
 CHECKPOINTS_ANNOTATION: Final = (
-    "gpu-platform.dev/checkpoints"  # place of the state that a pod resumes from, or `none: REASON`
+    "gpu-platform.dev/checkpoints"  # location of a pod's checkpoints, or `none: REASON`
 )
 
 MIG_ROLLOUT_ANNOTATION: Final = "gpu-platform.dev/mig-rollout"  # reason why `up` has cordoned a node
 ROLLED_VARIABLE: Final = "GPU_PLATFORM_ROLLED"  # JSON with the MIG config of all live nodes, by pool
 RESIZED_VARIABLE: Final = "GPU_PLATFORM_RESIZED"  # JSON with the pools to which this `up` applies `count`
 HELD_VARIABLE: Final = "GPU_PLATFORM_HELD"  # JSON with the stopPolicy of held queues, by team and kind of queue
-SYSTEM_NODES: Final = "cluster.create.system"  # name of the system nodes in RESIZED_VARIABLE
+SYSTEM_NODES: Final = "cluster.create.system"  # stands for the system nodes in RESIZED_VARIABLE
 MIG_FIELD_MANAGER: Final = (
     "gpu-platform-mig"  # field manager of the MIG label on live nodes, with the suffix `-<stack>`
 )
@@ -76,7 +76,7 @@ TOPOLOGY_ANNOTATIONS: Final = {
 }
 
 NAME_LABEL: Final = "app.kubernetes.io/name"
-VERSION_LABEL: Final = "app.kubernetes.io/version"  # label of the ClusterPolicy with the operator's release
+VERSION_LABEL: Final = "app.kubernetes.io/version"  # label with the release of the GPU Operator or of Kueue
 FIELD_MANAGER: Final = "gpu-platform"
 
 VALIDATION_NAMESPACE: Final = "gpu-platform-validation"
@@ -85,7 +85,9 @@ VALIDATED_LABEL: Final = "gpu-platform.dev/validated"  # hash of the expectation
 VALIDATED_CONDITION: Final = "GpuPlatformValidated"  # condition of nodes that an agent has checked
 # Autoscalers recognize taints by these prefixes. A startup taint is removed later, and a status taint concerns a
 # single node. Source: kubernetes/autoscaler, cluster-autoscaler/utils/taints/taints.go, read 2026-11-25.
-STARTUP_TAINT_KEY: Final = "startup-taint.cluster-autoscaler.kubernetes.io/gpu-unvalidated"  # on unvalidated nodes
+STARTUP_TAINT_KEY: Final = (
+    "startup-taint.cluster-autoscaler.kubernetes.io/gpu-unvalidated"  # taint of nodes until they pass validation
+)
 # The CRD NodeReadinessRule requires this prefix.
 READINESS_TAINT_KEY: Final = (
     "readiness.k8s.io/gpu-platform-validated"  # startup taint with the Node Readiness Controller
@@ -108,9 +110,11 @@ SANDBOX_RUNNING_DRIVER_ANNOTATION: Final = (
 SANDBOX_TOPOLOGY_SCOPE_ANNOTATION: Final = (
     "sandbox.gpu-platform.dev/topology-scope"  # Topology Manager scope of a node: "pod", else "container"
 )
-SANDBOX_OPERANDS_ANNOTATION: Final = "sandbox.gpu-platform.dev/operands"  # release of a node's simulated operands
+SANDBOX_OPERANDS_ANNOTATION: Final = (
+    "sandbox.gpu-platform.dev/operands"  # operator release whose operands are simulated on a node
+)
 SANDBOX_STARTING_TAINT: Final = "sandbox.gpu-platform.dev/starting"  # taint of new Karpenter nodes
-SANDBOX_FAULTS_CONFIG_MAP: Final = "gpu-faults"  # in SANDBOX_NAMESPACE, with each node's faults as a JSON list
+SANDBOX_FAULTS_CONFIG_MAP: Final = "gpu-faults"  # contains each node's faults as a JSON list
 SANDBOX_NAMESPACE: Final = "sandbox-system"
 # How long the containers of a pod run, and how the first container terminates.
 # The simulator reads these annotations.
@@ -128,7 +132,7 @@ OS_LABELS: Final = {"kubernetes.io/os": "linux"}  # labels of every node
 NVIDIA_PREFIX: Final = "nvidia.com/"  # prefix of resources and labels
 GPU_RESOURCE: Final = "nvidia.com/gpu"
 SHARED_GPU_RESOURCE: Final = "nvidia.com/gpu.shared"
-SHARED_SUFFIX: Final = ".shared"  # the device plugin appends it to the names of shared resources
+SHARED_SUFFIX: Final = ".shared"  # suffix that the device plugin appends to the names of shared resources
 MIG_RESOURCE_PREFIX: Final = "nvidia.com/mig-"
 GPU_RESOURCES: Final = "nvidia[.]com/([pv]?gpu|mig-|[A-Z]).*"
 """Pattern for Python, RE2 and CEL that matches the resource names of GPUs, GPU shares and MIG instances.
@@ -163,14 +167,14 @@ MIG_STRATEGY_LABEL: Final = "nvidia.com/mig.strategy"
 GPU_CLIQUE_LABEL: Final = "nvidia.com/gpu.clique"  # NVLink domain of a node
 EFA_RESOURCE: Final = "vpc.amazonaws.com/efa"  # resource of the EFA device plugin
 EFA_DRIVER_LABEL: Final = "gpu-platform.dev/efa-driver"  # label of nodes on which pods claim EFA interfaces
-OPERATOR_CHART: Final = "gpu-operator"  # its versions are in the operator releases, not in the catalogue's charts
-DRA_DRIVER_CHART: Final = "dra-driver-nvidia-gpu"  # also the name of its namespace
+OPERATOR_CHART: Final = "gpu-operator"  # the catalogue lists this chart's versions as operator releases
+DRA_DRIVER_CHART: Final = "dra-driver-nvidia-gpu"  # name of the chart and of the namespace that it is installed in
 DRA_DRIVER: Final = "gpu.nvidia.com"
 GPU_CLUSTER: Final = "gpu-cluster"  # name of the only GPUCluster object; the CRD allows no other name
 GPU_DEVICE_CLASS: Final = "gpu.nvidia.com"
 MIG_DEVICE_CLASS: Final = "mig.nvidia.com"
 DRIVERS_DEVICE_CLASSES: Final = (GPU_DEVICE_CLASS, MIG_DEVICE_CLASS, "vfio.gpu.nvidia.com")
-DRIVER_DOMAINS: Final = (*RESERVED_DOMAINS, "k8s.aws", "google.com")  # domains in the names of device classes
+DRIVER_DOMAINS: Final = (*RESERVED_DOMAINS, "k8s.aws", "google.com")  # domains in device class names
 NVLINK_CHANNEL_CLASS: Final = (
     "compute-domain-default-channel.nvidia.com"  # device class for pods in a ComputeDomain
 )

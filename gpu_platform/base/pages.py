@@ -15,7 +15,7 @@ COLOURS: Final = (
 )  # fmt: skip
 """Colours that people with colour blindness can tell apart (Paul Tol's bright and light schemes)."""
 HATCHED: Final = "repeating-linear-gradient(45deg,#8888,#8888 3px,#8883 3px,#8883 7px)"
-"""Hatched background for the segment of a bar that belongs to nobody. Other segments have plain colours."""
+"""Hatched background for the part of a bar that is not allocated to any team. Other parts have plain colours."""
 
 
 def colours_of(names: Iterable[str]) -> dict[str, str]:

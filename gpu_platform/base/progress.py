@@ -1,4 +1,4 @@
-"""Shows the progress of a command: a live line on a terminal, or plain lines without one.
+"""Shows the progress of a command as a live line on a terminal, or as plain lines if there is no terminal.
 
 It writes to standard error, so that standard output contains only the result of a command. The module can be
 imported without Rich, because the sandbox's control plane is built while pip is still installing Rich.
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _LINE_SHARE: Final = 0.1  # share of the work after which a plain line is printed
-_LINE_SECONDS: Final = 30.0  # seconds since the last plain line after which the next progress prints another
+_LINE_SECONDS: Final = 30.0  # time without a line, in seconds, after which the next progress prints a line
 
 
 class Progress:
@@ -115,7 +115,7 @@ def _bar(console: Console, text: str, unit: str, total: int | None) -> Generator
 
 
 def _terminal() -> Console | None:
-    """Return a console for live lines on standard error, or None if there is no terminal or no Rich."""
+    """Return a console for live lines on standard error, or None without a terminal or without Rich."""
     try:
         from rich.console import Console
     except ImportError:

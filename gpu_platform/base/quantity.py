@@ -70,7 +70,10 @@ def amount_text(resource: str, amount: int) -> str:
 
 
 def parse_memory_mib(value: str) -> int:
-    """Return the memory of `10GB`, `10Gi` or `512MiB` in MiB, rounded up. Raises ValueError without a unit."""
+    """Return an amount of memory such as `10GB`, `10Gi` or `512MiB` in MiB, rounded up.
+
+    Raises ValueError if the unit is missing.
+    """
     text = value.removesuffix("B")
     if not text or text[-1].isdigit() or text[-1] in "num":
         raise ValueError(f"not an amount of memory with a unit: {value!r}")

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import yaml
 
-# Texts that Go's YAML libraries read as a number or a boolean without quotes, in kubectl (go.yaml.in/yaml v2.4.4,
-# resolve.go) or in the Pulumi CLI (gopkg.in/yaml.v3). PyYAML quotes only those that it would read so itself
+# Strings that kubectl (go.yaml.in/yaml v2.4.4, resolve.go) or the Pulumi CLI (gopkg.in/yaml.v3) would read as
+# numbers or booleans if they had no quotes. PyYAML does not quote a string that PyYAML itself reads as a string
 # (yaml/pyyaml#860). Read 2026-11-30.
 _READ_OTHERWISE: Final = re.compile(
     r"[-+]?(\.[0-9_]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9_]+)?|[-+]?0o[0-7_]+|[yYnN]"
@@ -17,10 +17,10 @@ _READ_OTHERWISE: Final = re.compile(
 
 
 class TextDumper(yaml.CSafeDumper):
-    """Dumper whose texts every YAML library reads as texts."""
+    """Dumper that quotes strings that some YAML library would otherwise read as a number or a boolean."""
 
     def ignore_aliases(self, data: object) -> bool:
-        """Return True, so that the values of aliases are written out."""
+        """Return True, so that a value that occurs several times is written out each time."""
         return True
 
 

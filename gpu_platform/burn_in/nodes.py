@@ -46,7 +46,7 @@ def node_states(
 def pairs_of(nodes: Sequence[str]) -> list[tuple[str, ...]]:
     """Return the nodes in pairs.
 
-    If the number of nodes is odd, the last group has three nodes. A single node has no partner.
+    If the number of nodes is odd, the last group has three nodes. A single node is left out.
     """
     if len(nodes) < 2:
         return []

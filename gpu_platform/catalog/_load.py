@@ -64,7 +64,10 @@ from gpu_platform.catalog.prices import ListPrice, Offered, find_price, offered
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """All facts by name. Objects of this class are immutable, and `load_catalog` creates them."""
+    """All facts. The keys of the mappings are names, unless a comment states other keys.
+
+    Objects of this class are immutable, and `load_catalog` creates them.
+    """
 
     gpus: Mapping[str, Gpu]
     machine_types: Mapping[str, MachineType]
@@ -291,7 +294,7 @@ def _indexed(kind: str, entries: Iterable[Fact]) -> Mapping[Any, Any]:
 
 
 def _problems_of_form(name: str, document: object, error: ValidationError) -> Iterator[Problem]:
-    """Yield the validation errors of a facts file. An entry is identified by name, or else by number."""
+    """Yield the validation errors of a facts file. The path of an error contains the entry's name or number."""
     for details in error.errors(include_url=False):
         place = [str(part) for part in details["loc"]]
         if len(place) > 1:

@@ -123,8 +123,8 @@ def _check_families_are_used(facts: CatalogFile, place: Place) -> Iterator[Probl
 
 
 def _check_prices(facts: CatalogFile, place: Place) -> Iterator[Problem]:
-    """Yield a problem for each price of a machine type that the vendor does not have in the catalogue. Also yield
-    a problem for each duplicate price of a machine type in a region.
+    """Yield a problem for each price or offering of a machine type that the catalogue does not list for the
+    vendor. Also yield a problem for each duplicate price of a machine type in a region.
     """
     types = {
         vendor: [machine.name for machine in facts.machine_types if machine.vendor == vendor]

@@ -58,8 +58,8 @@ class Matched(Fact):
 class RuleSubject(Fact):
     """The subject of rules: the whole object, or each element of a list. In CEL, the element is called `pod`.
 
-    With `named`, the refusal message contains the place of the element. The element's field `at` contains this
-    place.
+    With `named`, the refusal message contains the path of the element. The element's field `at` contains this
+    path.
     """
 
     each: str | None = None
@@ -140,7 +140,7 @@ class AdmissionRule:
 class AdmissionPolicy:
     """A ValidatingAdmissionPolicy: the requests that it checks, its values, its variables in order, and its rules.
 
-    The values are CEL literals of the stack's values. Variables may use them.
+    `values` contains the stack's values as CEL literals. The variables may use these values.
     """
 
     name: str
@@ -278,7 +278,8 @@ class _Written:
     def _reference(self, name: str) -> str:
         if name in self._declared:
             if name not in self.variables:
-                written = self.written(self._declared[name])  # first records the variables that this variable uses
+                # `written` also records the variables that this variable uses, so they precede it.
+                written = self.written(self._declared[name])
                 self.variables[name] = written
         elif isinstance(value := self._given[name], str | int):
             return literal(value)
@@ -332,7 +333,8 @@ def _kind(value: Value) -> str:
 def filled(message: str, values: Mapping[str, Value]) -> str:
     """Return a message with its values inserted.
 
-    Lists are joined with commas. If the placeholder contains a word, such as `or`, it precedes the last element.
+    Lists are joined with commas. If the placeholder contains a word, such as `or`, the word precedes the last
+    element.
     """
 
     def text(place: re.Match[str]) -> str:

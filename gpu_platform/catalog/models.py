@@ -67,8 +67,8 @@ class Mig(Fact):
     profiles: tuple[MigProfile, ...]
     decoders: int | None = Field(
         default=None,
-        description="number of NVDECs, each with an NVENC and a JPEG engine, if profiles use different numbers of "
-        "them; None if only the slices limit the layouts",
+        description="number of NVDECs, each with an NVENC and a JPEG engine; None if layouts are limited only by "
+        "slices, not by NVDECs",
     )
     # Pairs instead of a dict keep the model hashable, and layouts are cached by model.
     balanced: Annotated[tuple[tuple[str, int], ...], BeforeValidator(_pairs)] | None = Field(
@@ -117,14 +117,15 @@ class Gpu(Fact):
     )
     ecc: bool = Field(description="whether ECC memory is enabled by default")
     row_remapping: bool = Field(
-        description="whether the GPU remaps rows (Ampere and newer); older GPUs retire pages"
+        description="whether the GPU remaps faulty memory rows (Ampere and newer); older GPUs retire pages"
     )
     pcie_generation: int
     pcie_width: int = 16
     slowdown_celsius: int | None = Field(default=None, description="temperature of the hardware slowdown in °C")
     minimum_driver_branch: int = Field(description="first driver branch that supports the GPU, such as 450")
     maximum_driver_branch: int | None = Field(
-        default=None, description="last driver branch that supports the GPU, or None if the newest branches do"
+        default=None,
+        description="last driver branch that supports the GPU, or None if the newest branches support it",
     )
     mig: Mig | None = None
     source: Source
@@ -136,7 +137,7 @@ class Gpu(Fact):
 
 
 class MachineType(Fact):
-    """A machine type with whole GPUs, or without GPUs for CPU pools."""
+    """A machine type. It has whole GPUs, or no GPUs if it is for CPU pools."""
 
     name: str
     vendor: VendorName
@@ -175,8 +176,7 @@ class MachineType(Fact):
     local_nvme_gb: int = 0
     local_disk_gb: int | None = Field(
         default=None,
-        description="capacity of each local disk in GB; None means 375 on GCP, and is allowed if no code needs "
-        "the capacity",
+        description="capacity of each local disk in GB; None means 375 on GCP, and not recorded on other clouds",
     )
     accelerator_label: str | None = Field(default=None, description="GKE's cloud.google.com/gke-accelerator value")
     verified: bool = True
@@ -230,7 +230,9 @@ class NvlinkDomain(Fact):
 class RdmaDrivers(Fact):
     """The driver branches that support GPUDirect RDMA over the NICs of a machine type."""
 
-    first_without: int = Field(description="first driver branch without it, such as 595")
+    first_without: int = Field(
+        description="first driver branch that does not support GPUDirect RDMA over the NICs, such as 595"
+    )
     source: Source
 
 
@@ -550,7 +552,7 @@ class DrainLimit(Fact):
     platform: Literal["eks", "gke"]
     action: Literal["update", "delete", "rebalance", "reclaim"]
     seconds: int = Field(gt=0)
-    then: str = Field(description="what happens to the change, or to the remaining pods")
+    then: str = Field(description="what happens at the limit, such as `the update fails`")
     source: Source
 
 
@@ -572,13 +574,11 @@ class PriceList(Fact):
 class PartPrices(Fact):
     """Prices of a machine's components, in USD/h."""
 
-    vcpu: float = Field(gt=0, le=100, description="each vCPU")
+    vcpu: float = Field(gt=0, le=100, description="price of a vCPU")
     memory_gib: float = Field(
-        default=0, ge=0, le=100, description="each GiB of memory, or 0 if it is included in the price of the vCPU"
+        default=0, ge=0, le=100, description="price of a GiB of memory, or 0 if the price of a vCPU includes it"
     )
-    local_nvme_gb: float = Field(
-        default=0, ge=0, le=100, description="each GB of the local SSDs of the machine type"
-    )
+    local_nvme_gb: float = Field(default=0, ge=0, le=100, description="price of a GB of local SSD")
 
 
 class PartPriceList(Fact):
@@ -604,8 +604,8 @@ class Offering(Fact):
     source: Source
     machine_types: tuple[str, ...] = Field(min_length=1, description="MachineType.name of each")
     regions: dict[Region, tuple[Annotated[str, Field(pattern=r"^([a-z]{3}-\d)?[a-z]$")], ...]] = Field(
-        description="zones by region, without the name of the region: a letter, or dfw-2a; empty if only the "
-        "region is known"
+        description="zones by region, without the region's name, such as a or dfw-2a; empty if only the region is "
+        "known"
     )
 
 
@@ -646,8 +646,8 @@ class OperatorRelease(Fact):
     )
     completes_runtimes: bool = Field(
         default=False,
-        description="whether its toolkit writes the runtime_type of its runtimes even if it reads only "
-        "containerd's configuration file",
+        description="whether the release's container toolkit sets runtime_type for its runtimes even if the "
+        "toolkit reads only containerd's configuration file",
     )
     restarts_clients: bool = Field(
         default=False,
@@ -690,8 +690,8 @@ class XidClass(Fact):
 
     name: str
     codes: XidCodes = Field(
-        description="codes of the class; the first class without codes contains all codes that no class has, and "
-        "only texts choose the others"
+        description="codes of the class; the first class without codes is for all codes that no class lists; "
+        "other classes without codes are only for errors with one of their texts"
     )
     remedy: str
     ends: Literal["", "hour", "reset", "boot"] = Field(
@@ -831,7 +831,7 @@ class UnsupportedMachineType(Fact):
 
 
 class KernelProfile(Fact):
-    """Kernel settings that NVIDIA recommends for nodes with a purpose, such as training or inference."""
+    """Kernel settings that NVIDIA recommends for nodes that are used for one purpose: training or inference."""
 
     name: str
     sysctls: Mapping[str, str]

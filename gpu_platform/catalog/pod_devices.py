@@ -4,9 +4,9 @@ Each limit is defined only here. The two checks are separate implementations, be
 resources before a deploy and an admission rule is an expression that the API server evaluates. A test compares
 their verdicts.
 
-Sources: NVIDIA container toolkit, internal/config/image/devices.go (the values that give no devices, only in lower
-case); GPU Operator docs, "CDI support" (runtime classes nvidia, nvidia-cdi and nvidia-legacy); GKE's NRI device
-injector (container-engine-accelerators). Read 2026-11-23.
+Sources: NVIDIA container toolkit, internal/config/image/devices.go (values that select no devices; they must be in
+lower case); GPU Operator docs, "CDI support" (runtime classes nvidia, nvidia-cdi and nvidia-legacy); GKE's NRI
+device injector (container-engine-accelerators). Read 2026-11-23.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Iterable
 from typing import Final
 
 VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
-"""Environment variable that tells the container toolkit which GPUs of the node a container gets."""
+"""Environment variable that selects the GPUs that the container toolkit adds to a container."""
 NO_DEVICES: Final = ("", "void", "none")
-"""Values of `VISIBLE_DEVICES` that give no GPU. A variable without a value counts as an empty string."""
+"""Values of `VISIBLE_DEVICES` that select no GPU. A variable without a value counts as an empty string."""
 DEVICE_ANNOTATIONS: Final = ("nvidia.cdi.k8s.io/", "cdi.k8s.io/", "devices.gke.io/")
 """Prefixes of annotations that can give a container any device of its node, bypassing the scheduler."""
 RUNTIME_CLASS_PREFIX: Final = "nvidia"

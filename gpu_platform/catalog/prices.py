@@ -26,7 +26,7 @@ class Offered:
     """Regions and zones that are known to offer a machine type, and the date of the oldest list with this
     information.
 
-    `zones` contains the full names of the zones by region. If only a region is known, its zones are empty.
+    `zones` contains the full names of the zones by region. If only a region is known, its tuple of zones is empty.
     """
 
     zones: Mapping[str, tuple[str, ...]]

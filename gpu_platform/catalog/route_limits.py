@@ -1,4 +1,5 @@
-"""Limits for hosts and annotations of teams' routes and Services, for the policy pack and the admission rules.
+"""Limits for hosts and annotations of teams' routes and Services. The policy pack and the admission rules both
+check them.
 
 A controller for Ingresses, Gateways, load balancers or DNS names has permissions and network access that the team
 does not have, and acts on the annotations of the team's objects. Each limit is defined only here. The two checks

@@ -186,7 +186,7 @@ STARTED_KINDS: Final = tuple(kind for kind in TEMPLATE_KINDS if kind.integration
 TrainJob has no template.
 """
 QUEUED_KINDS: Final = tuple(kind for kind in TEMPLATE_KINDS if kind.integration is not None or kind.creates_queued)
-"""Kinds with templates that Kueue reads."""
+"""Kinds whose pod templates Kueue reads."""
 
 
 def templates_of(of: str, kinds: Sequence[TemplateKind] = TEMPLATE_KINDS) -> str:
@@ -204,8 +204,8 @@ def patches_of(kinds: Sequence[TemplateKind], patches: Callable[[str, str], str]
     """Return a CEL expression for each place of a template. Each expression returns a list of JSON patches.
 
     `patches` is a function that returns a list of patches in CEL for one template. Its arguments are the CEL
-    expressions for the template and for the template's JSON pointer. The last quote of the pointer's expression
-    is not closed.
+    expressions for the template and for the template's JSON pointer. The second expression ends inside a string
+    literal, so that `patches` can append the rest of the pointer and the closing quote.
     """
     return tuple(_patch(kind, place, patches) for kind in kinds for place in kind.places)
 

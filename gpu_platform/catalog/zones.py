@@ -42,7 +42,7 @@ def region_of(zone: str) -> str:
 
 
 def zone_examples(name: str) -> str:
-    """Return a zone in the region that a name begins with, or else one zone of each cloud."""
+    """Return an example of a zone in the region that `name` begins with, or else an example for each cloud."""
     if (google := re.match(_GOOGLE_REGION, name)) is not None:
         return f"{google[0]}-a"
     aws = re.match(_AWS_REGION, name)

@@ -105,7 +105,7 @@ class Run:
             query["continue"] = following
 
     def _activity(self, namespace: str) -> Activity | None:
-        """Return the highest GPU activity of each pod from Prometheus, or None if it is not available."""
+        """Return the highest GPU activity of each pod from Prometheus, or None if Prometheus cannot be read."""
         address, window = self._settings.prometheus, self._settings.idle_after
         if address is None or window is None:
             return None

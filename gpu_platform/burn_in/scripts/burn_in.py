@@ -1,4 +1,4 @@
-"""Measure the GPUs of a node, or the network between nodes, and write the result as the container's last message.
+"""Measure the GPUs of a node, or the network between nodes, and write the result as the termination message.
 
 torchrun starts one process for each GPU. If BURN_IN_PART is `node`, the processes copy between host and GPU, one
 after the other. Then the first process copies from GPU to GPU. Then all processes multiply the same matrices at
@@ -130,7 +130,7 @@ def products(device, seconds):
     throughput in TFLOP/s.
     """
     side = SIDE if CUDA else 256
-    generator = torch.Generator().manual_seed(7)  # every GPU uses the same numbers
+    generator = torch.Generator().manual_seed(7)  # all GPUs multiply the same matrices
     one, two = (torch.randn(side, side, generator=generator).to(device, torch.bfloat16) for _ in range(2))
     first = one @ two
     digest = hashlib.sha256(first.cpu().view(torch.int16).numpy().tobytes()).hexdigest()[:16]
