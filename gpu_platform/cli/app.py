@@ -1,7 +1,8 @@
 """All commands of `gpu-platform`. Sets the exit code and prints an error message when a command fails or is
 interrupted.
 
-The commands are declared in `gpu_platform/cli/commands/`. Exit codes: 0 good, 1 finding, 2 bad input, 3 unknown.
+The commands are declared in `gpu_platform/cli/commands/`. Exit codes: 0 success, 1 finding, 2 bad input, 3 unknown
+outcome.
 """
 
 from __future__ import annotations
@@ -101,7 +102,8 @@ _TASKS: Final[Mapping[str, tuple[Callable[..., None] | tuple[str, typer.Typer], 
 }
 """Commands and groups of commands by task, in the order of --help.
 
-The function `node_check` is the command `node-check`. Extensions add commands to these tasks, and may add tasks.
+The function `node_check` becomes the command `node-check`. Extensions add commands to these tasks, and may add
+tasks.
 """
 _GROUPS: Final = {one[0]: one[1] for one in itertools.chain(*_TASKS.values()) if isinstance(one, tuple)}
 for _one in itertools.chain(*_TASKS.values()):
@@ -176,7 +178,7 @@ def _output_written() -> Generator[None]:
 
 
 def _discard_output() -> None:
-    """Redirect standard output to /dev/null. Otherwise Python reports the error again at exit."""
+    """Redirect standard output to /dev/null, so that Python does not report the failed write again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -41,7 +41,7 @@ def show_capacity(
     With `deployed`, the quotas of team stacks are read from the cluster and shown next to the quotas of the
     environment.
 
-    Returns a finding if the nodes cannot satisfy all quotas when every pool has its maximum size.
+    Returns the exit code of a finding if the nodes cannot satisfy all quotas when every pool has its maximum size.
     """
     plan = environment_of(load_stack(stack), ", because teams have no pools", "capacity {}")
     pools = [pool.name for pool in plan.pools if pool.has_gpus]

@@ -17,9 +17,7 @@ _VERDICTS: Final = {
 
 
 def logical_gpus(pool: Mapping[str, Any]) -> str:
-    """Return the logical GPUs of a pool, with short resource names. The line about the pool contains the full
-    names.
-    """
+    """Return the logical GPUs of a pool, with resource names without `nvidia.com/`."""
     return ", ".join(
         f"{count} x {name.removeprefix('nvidia.com/')}" for name, count in pool["logical_gpus"].items()
     )
@@ -92,7 +90,7 @@ def team_stacks(document: Mapping[str, Any]) -> Iterator[str]:
         if shares:
             total = resource["allocated"] + sum(shares.values())
             named = ", ".join(f"{team} {count}" for team, count in shares.items())
-            over = ": more than is offered" if total > resource["offered"] else ""
+            over = ": more than the nodes have" if total > resource["offered"] else ""
             yield (
                 f"{resource['name']}: {total} of {resource['offered']} allocated, including the deployed team "
                 f"stacks ({named}){over}"
@@ -100,7 +98,7 @@ def team_stacks(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def quotas(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield lines that say whether the nodes can satisfy the quotas of all teams, and which quotas conflict."""
+    """Yield lines about whether the nodes can satisfy the quotas of all teams, and which quotas conflict."""
     for key, size in (("desired", "desired"), ("most", "maximum")):
         result = found[key]
         if result is None:

@@ -150,7 +150,7 @@ def _show_savings(out: Console, document: Mapping[str, Any]) -> None:
             "found no change to the stack file that reduces the cost and still fits all quotas and workloads"
         )
         return
-    out.print("changes that reduce the cost, each by itself:")
+    out.print("changes that each reduce the cost:")
     for number, saving in enumerate(document["savings"], 1):
         saved = saving["usd_per_hour"]
         amount = (

@@ -32,11 +32,11 @@ _PAST_THE_GATE: Final = (
 _POLL_SECONDS: Final = 10.0
 _NEW: Final = 3
 """Number of consecutive polls that must report a node before `up` stops, if the controller gave up on the node
-during this run. The controller may retry the node immediately.
+during this run. One poll is not enough, because the controller may retry the node immediately.
 """
 _OLD: Final = 60
 """Number of consecutive polls that must report a node before `up` stops, if the controller gave up on the node
-before this run. This run may repair the node.
+before this run. The number is large, because this run may repair the node.
 """
 
 

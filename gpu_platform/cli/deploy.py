@@ -158,7 +158,7 @@ def _warn_of_other_sandboxes(loaded: LoadedStack) -> None:
             print(
                 f"warning: stack {loaded.stack} is deployed in sandbox {name}, but the stack file names sandbox "
                 f"{own}: the deployment in {name} stays unchanged. To change it, write cluster.name: {name}. To "
-                f"move it, first run `gpu-platform destroy {loaded.argument}` with that name",
+                f"move it, first write that name and run `gpu-platform destroy {loaded.argument}`",
                 file=sys.stderr,
             )
 

@@ -140,7 +140,7 @@ def _delete_data(run: Destruction, found: _ClusterContents) -> None:
 
 
 def _deleted_namespaces(run: Destruction, found: _ClusterContents, *, delete_data: bool) -> Sequence[str]:
-    """Return the team namespaces that are deleted first."""
+    """Return the team namespaces that are deleted before the other resources of the stack."""
     deleted = (*found.own, *(found.others if run.deletes_cluster else ()))
     return [namespace.name for namespace, _ in deleted] if delete_data else []
 

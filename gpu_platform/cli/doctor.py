@@ -84,7 +84,7 @@ def tools() -> list[Tool]:
         Tool(
             "gpu-platform on PATH",
             shutil.which("gpu-platform") or "",
-            "running it without its path",
+            "running gpu-platform without its path",
             False,
             f"run . {_VENV_BIN / 'activate'}, or ln -s {_VENV_BIN / 'gpu-platform'} to a folder on PATH",
         ),

@@ -457,8 +457,8 @@ def _interrupted(stack: str, creations: Sequence[InterruptedCreation]) -> str:
         for one in creations
     )
     return (
-        "the creation of these resources has begun, but the stack's state does not record its end (their names in "
-        f"the cloud begin with these):{names}\n"
+        "the stack's state does not record that the creation of these resources ended (their names in the cloud "
+        f"begin with these):{names}\n"
         f"If another update runs, wait for it. If it was killed and has left its lock, run `{pulumi} cancel --yes "
         f"--stack {stack}`. Delete the resources that exist, then run `{pulumi} refresh --yes --stack {stack} "
         "--clear-pending-creates`"

@@ -69,7 +69,7 @@ def list_machines(*, provider: str | None, gpu: str | None, region: str | None, 
         for one in documents
     ]
     show_table(out, columns, rows)
-    out.print(f"{counted(len(rows), 'machine type')}; `gpu-platform machines show NAME` has regions and prices")
+    out.print(f"{counted(len(rows), 'machine type')}; `gpu-platform machines show NAME` shows regions and prices")
     return ExitCode.GOOD
 
 
@@ -137,7 +137,8 @@ def _check_region(region: str, catalog: Catalog) -> None:
     if region not in known:
         allowed = "a region of the catalogue: " + ", ".join(known)
         fix = (
-            did_you_mean(region, known) or "leave --region out: `machines show` has the regions of a machine type"
+            did_you_mean(region, known)
+            or "leave --region out: `machines show` shows the regions of a machine type"
         )
         raise BadInput("machines list", [Problem("--region", repr(region), allowed, fix)])
 

@@ -94,7 +94,7 @@ def print_topology(
 
 
 def _topology_json(snapshot: Snapshot, expected: topology.Matrix | None) -> dict[str, object]:
-    """Return the matrix, the expected matrix of the machine type if one is given, and the best sets of GPUs."""
+    """Return the topology matrix, the expected matrix if a machine type is given, and the best sets of GPUs."""
     found = topology.matrix(snapshot)
     return {
         "gpus": [{"index": gpu.index, "numaNode": gpu.numa_node.value} for gpu in snapshot.gpus],

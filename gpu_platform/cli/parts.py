@@ -114,7 +114,7 @@ def _prometheus_problems(plan: EnvironmentPlan, client: KubernetesClient) -> Ite
     if missing:
         yield Problem(
             "monitoring.prometheus_operator",
-            f"metrics and alerts for the Prometheus operator, and the cluster has no kind {' and '.join(missing)}",
+            f"enabled, but the cluster has no CRD for {' and '.join(missing)}",
             "the CRDs of the Prometheus operator (monitoring.coreos.com/v1), which the operator's owner installs",
             "install them, or write monitoring.prometheus_operator: false; nothing was changed",
         )

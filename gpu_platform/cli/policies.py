@@ -88,7 +88,7 @@ def _print(entry: _Entry, document: Mapping[str, Any], stack: str | None) -> Non
     stops = {
         Level.MANDATORY: "a violation stops the deploy",
         Level.ADVISORY: "a violation is a warning",
-        Level.DISABLED: "it is not evaluated",
+        Level.DISABLED: "the rule is not evaluated",
     }
     levels = f"default level {rule.level.value}"
     if stack is not None:
@@ -117,7 +117,7 @@ def _print(entry: _Entry, document: Mapping[str, Any], stack: str | None) -> Non
     out.print(f"  policy: {{rules: {{{rule.id}: {{enforcementLevel: mandatory{own}}}}}}}", markup=False)
     exempt = "{resource: NAME, reason: why, owner: who, until: 2027-01-31}"
     out.print(f"  policy: {{rules: {{{rule.id}: {{exempt: [{exempt}]}}}}}}", markup=False)
-    reference = "" if entry.module is not None else "; right and wrong examples: docs/reference/policies.md"
+    reference = "" if entry.module is not None else "; examples: docs/reference/policies.md"
     out.print(f"levels: advisory, mandatory, disabled{reference}")
 
 

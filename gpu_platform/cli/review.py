@@ -48,7 +48,8 @@ def review_stack(stack: str, *, base: Path | None, preview: Path | None, to_json
         raise
     report = evaluate_policies(record_stack(loaded), loaded.plan)
     code = verdict(report)
-    lines = ["**No rule stops this.**" if code is ExitCode.GOOD else "**A mandatory rule is violated.**"]
+    violated = "No mandatory rule" if code is ExitCode.GOOD else "A mandatory rule"
+    lines = [f"**{violated} is violated.**"]
     for part in (_plan(loaded, base), _policies(placed(report, loaded)), _impact(preview)):
         found = list(part)
         lines += ["", *found] if found else []
@@ -91,7 +92,7 @@ def _row(pool: PoolPlan, nodes: int) -> _Row:
 
 
 def _unused(before: EnvironmentPlan | None, plan: EnvironmentPlan) -> Mapping[str, int]:
-    """Return the previous node count of each pool whose nodes are not affected by a change to `desired`."""
+    """Return the pools for which the change to `desired` changes no nodes, with their previous number of nodes."""
     if before is None:
         return {}
     facts = pool_facts(before)

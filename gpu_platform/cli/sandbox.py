@@ -154,7 +154,7 @@ def replay(name: str, node: str, file: Path | None, *, to_json: bool) -> None:
         shown = None if file is None else str(file)
         print(json.dumps({"version": 1, "node": node, "replays": shown}, indent=2))
         return
-    print(f"{node}: " + ("its own machine, no faults" if file is None else f"replays {file}"))
+    print(f"{node}: " + ("simulates its machine type without faults" if file is None else f"replays {file}"))
 
 
 def _set(name: str, node: str, text: str, command: str) -> None:

@@ -89,7 +89,7 @@ def _option(value: str, description: str) -> dict[str, str]:
 
 
 def _mappings(schema: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the branches of a schema that are mappings."""
+    """Return the parts of a schema that describe a mapping: branches of `anyOf`, or the schema itself."""
     branches: list[dict[str, Any]] = schema.get("anyOf", [schema])
     return [branch for branch in branches if branch.get("type") == "object"]
 

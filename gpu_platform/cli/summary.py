@@ -163,7 +163,7 @@ def show_summary(out: Console, summary: Summary, plan: Plan) -> None:
 def cost_lines(cost: Mapping[str, Any]) -> tuple[str, str, str]:
     """Return the lines about cost, waste and prices.
 
-    Pools with an unknown price are named and do not count as free of charge.
+    The line about cost names the pools whose price is unknown, so that they do not seem to be free of charge.
     """
     prices = f"prices      {cost['prices']}"
     unknown: Sequence[str] = cost["unknown_price"]

@@ -54,7 +54,7 @@ class Change:
     fields: tuple[FieldChange, ...] = ()
     reason: str = ""  # why the object is replaced, retained, adopted or skipped
     notices: tuple[str, ...] = ()  # changes that other clients made to the object
-    seen: str = field(default="", compare=False)  # `state_seen` of an object that an apply would not change
+    seen: str = field(default="", compare=False)  # `state_seen`, if an apply would not change the object
 
     def to_json(self) -> dict[str, Any]:
         """Return the change for a JSON report."""

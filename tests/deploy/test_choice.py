@@ -362,7 +362,7 @@ def test_creations_that_were_interrupted_are_named_and_nothing_is_created_twice(
         loaded, record_stack(loaded), Progress(quiet=True), ClusterAccess(loaded.plan), find_cli(install=False)
     )
     for run in (deployment.preview, lambda: deployment.up({})):
-        with pytest.raises(UnknownOutcome, match="the stack's state does not record its end") as refusal:
+        with pytest.raises(UnknownOutcome, match="the stack's state does not record that the creation") as refusal:
             run()
         message = str(refusal.value)
         assert "\n  aws:eks/nodeGroup:NodeGroup train\n" in message

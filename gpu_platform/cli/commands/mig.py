@@ -61,7 +61,9 @@ def mig_solve(
             help="Number of instances, such as 1g.10gb:14,3g.40gb:3. `=` is accepted instead of `:`.",
         ),
     ],
-    gpus_per_node: Annotated[int, typer.Option("--gpus-per-node", min=1, max=16, help="GPUs of one node.")] = 8,
+    gpus_per_node: Annotated[
+        int, typer.Option("--gpus-per-node", min=1, max=16, help="Number of GPUs per node.")
+    ] = 8,
     seconds: Annotated[
         float, typer.Option("--seconds", min=0.1, help="Time limit of a search, in seconds.")
     ] = 10.0,

@@ -56,7 +56,7 @@ def node_check(
         str | None, typer.Option("--machine", help="Machine type of the catalogue to check against.")
     ] = None,
     record: Annotated[
-        Path | None, typer.Option("--record", help="Also write the answers of NVML to a file, for --replay.")
+        Path | None, typer.Option("--record", help="Also write the responses of NVML to a file, for --replay.")
     ] = None,
     replay: Annotated[
         Path | None, typer.Option("--replay", help="Check a recorded machine instead of this one.")

@@ -29,7 +29,10 @@ def sandbox_up(
     ] = None,
     data_dir: Annotated[Path | None, typer.Option("--data-dir", help="Folder for the sandbox's data.")] = None,
     crds: Annotated[
-        Path | None, typer.Option("--crds", help="Folder with CRDs to install instead of the permissive CRDs.")
+        Path | None,
+        typer.Option(
+            "--crds", help="Folder with CRDs to install instead of the default CRDs, which accept any content."
+        ),
     ] = None,
     kubernetes: Annotated[
         str | None,

@@ -34,7 +34,10 @@ def init(
         ),
     ] = None,
     machine_type: Annotated[
-        str | None, typer.Option("--machine-type", metavar="TYPE", help="See `gpu-platform machines list`.")
+        str | None,
+        typer.Option(
+            "--machine-type", metavar="TYPE", help="Machine type of the nodes; see `gpu-platform machines list`."
+        ),
     ] = None,
     nodes: Annotated[int | None, typer.Option("--nodes", min=0, help="Number of nodes.")] = None,
     workload: Annotated[
@@ -45,11 +48,13 @@ def init(
         str | None,
         typer.Option("--member", metavar="WHO", help="Members of the first team, such as group:research."),
     ] = None,
-    region: Annotated[str | None, typer.Option("--region", metavar="REGION", help="EKS and GKE.")] = None,
+    region: Annotated[str | None, typer.Option("--region", metavar="REGION", help="Region on EKS or GKE.")] = None,
     zone: Annotated[
         str | None, typer.Option("--zone", metavar="ZONE", help="Zone of the GPU nodes on EKS or GKE.")
     ] = None,
-    project: Annotated[str | None, typer.Option("--project", metavar="ID", help="GKE.")] = None,
+    project: Annotated[
+        str | None, typer.Option("--project", metavar="ID", help="Google Cloud project on GKE.")
+    ] = None,
     admin: Annotated[
         str | None,
         typer.Option("--admin", metavar="ARN", help="IAM role or user that administers a new EKS cluster."),
@@ -94,7 +99,7 @@ def render(
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Write the resources of a stack to files: resources.json, manifests, state.json, plan.json."""
-    gc.disable()  # almost nothing can be freed before the command ends
+    gc.disable()  # garbage collection would free almost no memory before the command ends
     from gpu_platform.cli.render import render_to
 
     render_to(stack, out, to_json=output is Format.JSON)
@@ -108,7 +113,7 @@ def check(
     ] = ReportFormat.TEXT,
 ) -> None:
     """Check stack file, plan and policies without a cluster; print each decision of the plan and its reason."""
-    gc.disable()  # almost nothing can be freed before the command ends
+    gc.disable()  # garbage collection would free almost no memory before the command ends
     from gpu_platform.cli.check import check_stack
 
     leave(check_stack(stack, output=output.value))
@@ -158,7 +163,7 @@ def guide(
         HtmlFormat, typer.Option("--format", help="Output format; html is one page with the manifests.")
     ] = HtmlFormat.TEXT,
 ) -> None:
-    """Print a guide for members of a team: login, quota, pools, queue, storage, and manifests that run."""
+    """Print a guide for members of a team: login, quota, pools, queue, storage, example manifests."""
     from gpu_platform.cli.guide import show_guide
 
     leave(show_guide(stack, team, output=output.value, manifest=manifest, live=live))
