@@ -29,7 +29,7 @@ KEPT_LABEL: Final = "gpu-platform.dev/kept"
 """Label on the volume claims of declared workloads. The claims are kept when a workload is removed from the stack
 file.
 """
-GUIDE_CONFIG_MAP: Final = "gpu-platform-guide"  # in each team's namespace, with information for its members
+GUIDE_CONFIG_MAP: Final = "gpu-platform-guide"  # ConfigMap for members, in each team's namespace
 CLEANUP_NAMESPACE: Final = "gpu-platform-cleanup"
 HEADROOM_NAMESPACE: Final = "gpu-platform-headroom"  # namespace of pods that keep GPUs free for other pods
 IDLE_LABEL: Final = "gpu-platform.dev/ends-when-idle"  # "true" on pods of workloads that may be deleted if idle
@@ -55,7 +55,7 @@ CHECKPOINTS_ANNOTATION: Final = (
 
 MIG_ROLLOUT_ANNOTATION: Final = "gpu-platform.dev/mig-rollout"  # reason why `up` has cordoned a node
 ROLLED_VARIABLE: Final = "GPU_PLATFORM_ROLLED"  # JSON with the MIG config of all live nodes, by pool
-RESIZED_VARIABLE: Final = "GPU_PLATFORM_RESIZED"  # JSON with the pools to which this `up` applies `count`
+RESIZED_VARIABLE: Final = "GPU_PLATFORM_RESIZED"  # JSON with the pools to which `up` applies `count`
 HELD_VARIABLE: Final = "GPU_PLATFORM_HELD"  # JSON with the stopPolicy of held queues, by team and kind of queue
 SYSTEM_NODES: Final = "cluster.create.system"  # stands for the system nodes in RESIZED_VARIABLE
 MIG_FIELD_MANAGER: Final = (
@@ -67,8 +67,7 @@ TAINTS_ANNOTATION: Final = (
 
 GRANTED_ANNOTATION: Final = "gpu-platform.dev/granted"  # quota of a team, on a ResourceQuota that allows borrowing
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
-# Pod annotations for Kueue.
-# They specify whether a workload's nodes must be close to each other, should be, or need not be.
+# Pod annotations for Kueue: whether a workload's nodes must be close to each other, should be, or need not be.
 TOPOLOGY_ANNOTATIONS: Final = {
     "required": "kueue.x-k8s.io/podset-required-topology",
     "preferred": "kueue.x-k8s.io/podset-preferred-topology",
@@ -90,7 +89,7 @@ STARTUP_TAINT_KEY: Final = (
 )
 # The CRD NodeReadinessRule requires this prefix.
 READINESS_TAINT_KEY: Final = (
-    "readiness.k8s.io/gpu-platform-validated"  # startup taint with the Node Readiness Controller
+    "readiness.k8s.io/gpu-platform-validated"  # startup taint that the Node Readiness Controller removes
 )
 FAILED_TAINT_KEY: Final = "status-taint.cluster-autoscaler.kubernetes.io/gpu-failed"  # taint of failing nodes
 CORDON_ANNOTATION: Final = "gpu-platform.dev/cordoned"  # time when the node agent cordoned the node
@@ -116,8 +115,7 @@ SANDBOX_OPERANDS_ANNOTATION: Final = (
 SANDBOX_STARTING_TAINT: Final = "sandbox.gpu-platform.dev/starting"  # taint of new Karpenter nodes
 SANDBOX_FAULTS_CONFIG_MAP: Final = "gpu-faults"  # contains each node's faults as a JSON list
 SANDBOX_NAMESPACE: Final = "sandbox-system"
-# How long the containers of a pod run, and how the first container terminates.
-# The simulator reads these annotations.
+# Annotations for the simulator: how long a pod's containers run, and how the first container terminates.
 SANDBOX_RUN_SECONDS_ANNOTATION: Final = "sandbox.gpu-platform.dev/run-seconds"
 SANDBOX_EXIT_CODE_ANNOTATION: Final = "sandbox.gpu-platform.dev/exit-code"
 SANDBOX_EXIT_REASON_ANNOTATION: Final = "sandbox.gpu-platform.dev/exit-reason"

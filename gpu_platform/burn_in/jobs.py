@@ -19,8 +19,7 @@ from gpu_platform.planning.workloads.section import PodPlan, TrainingJobPlan
 from gpu_platform.workload_manifests.pods import Manifest, TeamPods
 from gpu_platform.workload_manifests.training import training_job
 
-# A run deletes its Jobs.
-# Kubernetes deletes the Jobs of a killed run after this time.
+# A run deletes its Jobs. If the run is killed, Kubernetes deletes finished Jobs after this time.
 _KEPT_SECONDS: Final = 3600
 
 

@@ -32,7 +32,7 @@ _MOST_CHARACTERS: Final = 300  # maximum length of an error, in characters
 
 @dataclass(slots=True)
 class _Running:
-    """A Job that runs on `nodes`, the time of its creation, and its result once it has finished."""
+    """A Job that runs on `nodes`, with the time of its creation. `result` is None until the Job has finished."""
 
     name: str
     nodes: tuple[str, ...]
@@ -71,10 +71,11 @@ def run_burn_in(
     nodes: Sequence[str],
     tell: Callable[[str], None],
 ) -> list[NodeRecord]:
-    """Measure the idle nodes of all pools, or only of `pools` or `nodes`. Store and return the results.
+    """Run active checks on the idle nodes of all pools, or only of `pools` or `nodes`. Store and return the
+    results.
 
-    The Jobs are always deleted when the run ends. Raises Refused, UnknownOutcome, and BadInput for nodes that do
-    not exist.
+    The Jobs are always deleted when the run ends. Raises BadInput for nodes that do not exist, and Refused or
+    UnknownOutcome if a request to the cluster fails.
     """
     found = [NodeRecord(state, pool) for pool, state in _states(client, plan, burn_in)]
     _check_nodes(nodes, [record.node.name for record in found])

@@ -151,13 +151,13 @@ class Catalog:
                 return None
 
     def rdma_drivers(self, machine: MachineType) -> RdmaDrivers | None:
-        """Return the drivers with GPUDirect RDMA support for a machine type, or None if any driver may have it."""
+        """Return the drivers that support GPUDirect RDMA on a machine type, or None if no limit is known."""
         return self.aws_family(machine).rdma_drivers if machine.vendor == "aws" else None
 
     def burn_in_limit(self, machine: MachineType, measure: Measure) -> BurnInLimit | None:
         """Return the minimum bandwidth of healthy machines of a type, or None if no minimum is published.
 
-        A limit for a GPU model only applies to GPUs that are connected by NVLink.
+        A minimum for a GPU model applies only to GPUs that are connected by NVLink.
         """
         family = family_of(machine)
         return next(

@@ -147,7 +147,8 @@ class MachineType(Fact):
     memory_mib: int
     arch: Literal["amd64", "arm64"] = "amd64"
     nvlinks_per_gpu: int = Field(
-        default=0, description="active NVLinks of each GPU, which depend on the machine type, not on the GPU model"
+        default=0,
+        description="number of active NVLinks of each GPU; it depends on the machine type, not on the GPU model",
     )
     numa_nodes: tuple[int, ...] | None = Field(
         default=None, description="NUMA node of each GPU, in index order, or None if not known or hidden by the VM"
@@ -237,7 +238,7 @@ class RdmaDrivers(Fact):
 
 
 class AwsFamily(Fact):
-    """Properties that all instance types of an EC2 family share, such as `p5` or `g6e`."""
+    """Properties that all instance types of an EC2 family such as `p5` or `g6e` share."""
 
     name: str
     first_efa_card: int = Field(default=0, description="index of the first network card that carries EFA")
@@ -267,8 +268,8 @@ class AwsFamily(Fact):
 
 
 class GcpFamily(Fact):
-    """Properties that all machine types of a Compute Engine GPU family share, such as `a3-megagpu` or
-    `g2-standard`.
+    """Properties that all machine types of a Compute Engine GPU family such as `a3-megagpu` or `g2-standard`
+    share.
     """
 
     name: str
@@ -292,8 +293,8 @@ class GcpFamily(Fact):
 class FabricDaemon(Fact):
     """The vendor's sidecar that receives a fabric's data.
 
-    The sidecar writes to host paths as root. Every setting is therefore fixed. With a command that the user
-    chooses, the sidecar could take over the node.
+    The sidecar writes to host paths as root. Every setting is fixed, because with a command that a user chooses,
+    the sidecar could take over the node.
     """
 
     name: str = Field(description="of the container")
@@ -443,14 +444,14 @@ class Chart(Fact):
     )
     api_ports: tuple[int, ...] = Field(
         default=(),
-        description="ports of its pods that the API server calls, for webhooks and aggregated API servers",
+        description="ports of the chart's pods that the API server calls, for webhooks and aggregated API servers",
     )
     pod_ports: tuple[int, ...] = Field(
-        default=(), description="ports of members' pods that its controller calls, from its own namespace"
+        default=(), description="ports of members' pods that the chart's controller calls, from its namespace"
     )
     eks_image: str | None = Field(
         default=None,
-        description="repository of its image in the EKS registry; the chart's default values name the registry of "
+        description="repository of the chart's image in the EKS registry; the default values name the registry of "
         "a single region",
     )
     crds: Literal["folder", "templates", "none"] = Field(
@@ -459,7 +460,7 @@ class Chart(Fact):
     )
     crd_names: tuple[str, ...] = Field(default=(), description="names of the CRDs in templates")
     crd_fields: tuple[CrdField, ...] = Field(
-        default=(), description="fields that its CRDs must have, whoever has installed them"
+        default=(), description="fields that the chart's CRDs must have, whoever has installed them"
     )
     source: Source
 
@@ -642,7 +643,8 @@ class OperatorRelease(Fact):
     dcgm_exporter: str = Field(description="versions of DCGM and the exporter, such as 4.6.0-4.8.3")
     dra_driver: str | None = Field(
         default=None,
-        description="version of the DRA driver that its GPUCluster manages, or None without GPUCluster",
+        description="version of the DRA driver that a GPUCluster of this release manages, or None if the release "
+        "has no GPUCluster",
     )
     completes_runtimes: bool = Field(
         default=False,
@@ -730,7 +732,9 @@ class KubernetesPlatform(Fact):
 
     name: Literal["kubernetes", "sandbox", "eks", "gke"]
     title: str
-    dates_of: str | None = Field(default=None, description="the KubernetesPlatform with the same dates")
+    dates_of: str | None = Field(
+        default=None, description="name of the platform whose dates also apply to this platform"
+    )
     only: tuple[str, ...] = Field(
         default=(), description="available minor versions, or empty for all versions with dates"
     )
@@ -769,7 +773,7 @@ class DriverBranch(Fact):
     branch: int
     kind: Literal["long-term support", "production", "new feature"]
     until: datetime.date | None = Field(default=None, description="None: not known")
-    ended: bool = Field(default=False, description="NVIDIA documents that support has ended, but not when")
+    ended: bool = Field(default=False, description="whether support has ended at an unknown date")
     source: Source
 
 
@@ -824,7 +828,7 @@ class UnsupportedMachineType(Fact):
     """Machine types of a cloud that the program refuses, with the reason and alternatives."""
 
     name: str = Field(description="description, such as `G4 with a part of a GPU`")
-    types: str = Field(description="regular expression for their names")
+    types: str = Field(description="regular expression for the names of the machine types")
     why: str
     instead: str = Field(description="machine types to use instead")
     source: Source
@@ -859,7 +863,7 @@ class RecipeComponent(Fact):
     """A component of NVIDIA's AICR recipes, and how the program provides it."""
 
     name: str
-    handled: str = Field(description="when it is installed, or why it is not installed")
+    handled: str = Field(description="when the component is installed, or why it is not installed")
     source: Source
 
 

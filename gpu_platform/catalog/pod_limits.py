@@ -1,5 +1,5 @@
-"""Limits for the volumes of teams' pods, and for how long these pods can keep a node. The policy pack and the
-admission rules both check the limits.
+"""Limits for the volumes of teams' pods, and for how long these pods can prevent the removal of their node. The
+policy pack and the admission rules both check the limits.
 
 Each limit is defined only here. The two checks are separate implementations. A test compares their verdicts.
 

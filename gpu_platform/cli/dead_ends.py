@@ -86,8 +86,8 @@ def past_the_gate(plan: Plan, failure: GpuPlatformError) -> str:
 
 
 def _watched(plan: Plan, cluster: ClusterAccess) -> _Watch | None:
-    """Return a watch of the nodes that `up` waits for. Return None if nodes do not gate `up`, or if the cluster
-    cannot be read.
+    """Return a watch of the nodes that `up` waits for. Return None if `up` does not wait for the validation of
+    nodes, or if the cluster cannot be read.
     """
     if plan.kind != "environment" or not plan.validation.gate:
         return None

@@ -85,7 +85,7 @@ def _cloud(plan: EnvironmentPlan, needed: CloudPrerequisites) -> Iterator[Tool]:
     yield Tool("permissions", "", why, False, needed.permissions_fix, known=False)
     if needed.apis is not None:
         name = f"{needed.cloud.partition(' ')[0]} APIs"
-        yield Tool(name, "", "a new project has few of them enabled", False, needed.apis, known=False)
+        yield Tool(name, "", "a new project has few APIs enabled", False, needed.apis, known=False)
 
 
 def _credentials(needed: CloudPrerequisites) -> Tool:

@@ -105,7 +105,7 @@ def sandbox_fault(
         list[str] | None,
         typer.Argument(
             metavar="FAULT",
-            help='JSON, such as {"kind": "gpu-missing", "index": 3}. Without it, all faults are removed.',
+            help='Fault as JSON, such as {"kind": "gpu-missing", "index": 3}. Without it, all faults are removed.',
         ),
     ] = None,
     name: NameOption = "local",

@@ -163,7 +163,7 @@ def guide(
         HtmlFormat, typer.Option("--format", help="Output format; html is one page with the manifests.")
     ] = HtmlFormat.TEXT,
 ) -> None:
-    """Print a guide for members of a team: login, quota, pools, queue, storage, example manifests."""
+    """Print a guide for members of a team: login, quota, pools, queue, storage, and example manifests."""
     from gpu_platform.cli.guide import show_guide
 
     leave(show_guide(stack, team, output=output.value, manifest=manifest, live=live))
