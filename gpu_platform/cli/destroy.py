@@ -170,7 +170,7 @@ def refuse_protected(stack: str, names: Sequence[str], source: str) -> None:
         )
         for field, found, why, on in (
             (CLUSTER_PROTECT, by_cluster, "no single command destroys a protected cluster", _ON),
-            ("protect", by_field, "no single command destroys what is protected", "true"),
+            ("protect", by_field, "no single command destroys a protected resource", "true"),
         )
         if found
     ]

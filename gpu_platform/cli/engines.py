@@ -261,8 +261,8 @@ class PulumiDeployment:
         """Return an environment variable that lists the held queues. The list is empty if the cluster does not
         answer.
 
-        The CLI keeps these queues held and does not wait for them. The program declares their stopPolicy. If it
-        did not, the provider would remove the value that was set with kubectl.
+        The CLI keeps these queues held and does not wait for them. The program declares their stopPolicy, because
+        otherwise the provider would remove the value that was set with kubectl.
         """
         queues = team_queues(self.loaded.plan.queues)
         held: dict[str, dict[str, str]] = {}

@@ -1,4 +1,4 @@
-"""Warns about held queues. Their workloads wait, and the platform does not release a queue that somebody holds."""
+"""Warns about held queues, because their workloads wait until somebody releases the queue."""
 
 from __future__ import annotations
 

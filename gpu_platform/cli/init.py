@@ -111,7 +111,7 @@ def write_stack(name: str, given: Answers, *, out: Path | None, to_json: bool) -
 
 
 def _before_up(name: str, platform: Mapping[str, Any]) -> Problem | None:
-    """Return a problem that would stop the first `up` whatever the answers to `init` are, or None."""
+    """Return a problem that would stop the first `up` regardless of the answers to `init`, or None."""
     cloud = plan_platform(platform, name, source=f"init {name}").cluster.cloud
     return cloud.first_up_problem if cloud is not None else None
 

@@ -1,5 +1,5 @@
-"""Options and arguments that commands share, so that an option has the same meaning in all commands. Also ends
-commands with an exit code.
+"""Options and arguments that commands share, so that an option has the same meaning in all commands. The module
+also contains the function that ends a command with an exit code.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def burn_in(
     ] = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Measure idle nodes: copies, matrix products, all-reduce within a node and between nodes.
+    """Measure the bandwidth and throughput of idle nodes with copies, matrix products and all-reduce.
 
     Nodes with pods that use GPUs are skipped. `validate` also reports the results.
     """
@@ -51,9 +51,9 @@ def burn_in(
 
 
 def node_check(
-    expect: Annotated[Path | None, typer.Option("--expect", help="JSON file with the expectations.")] = None,
+    expect: Annotated[Path | None, typer.Option("--expect", help="JSON file with the expected values.")] = None,
     machine: Annotated[
-        str | None, typer.Option("--machine", help="Machine type of the catalogue to check against.")
+        str | None, typer.Option("--machine", help="Machine type in the catalogue to compare with.")
     ] = None,
     record: Annotated[
         Path | None, typer.Option("--record", help="Also write the responses of NVML to a file, for --replay.")
