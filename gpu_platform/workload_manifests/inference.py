@@ -28,9 +28,9 @@ _DRAIN_SECONDS: Final = 10
 `grace`.
 """
 _LONGEST_PERIOD: Final = 1800  # maximum period of a scaling policy
-# Without this annotation, a program that gives up while other pods of its group still pull the image, or wait for
-# nodes, would restart all of them, again and again. Source: LeaderWorkerSet 0.8, docs on failure handling, and
-# kubernetes-sigs/lws#726; read 2026-11-30.
+# With this annotation, a restarted pod recreates its group only if all pods of the group have started before.
+# Otherwise a program that exits while other pods wait for nodes or images would recreate the group repeatedly.
+# Source: LeaderWorkerSet 0.8, docs on failure handling, and kubernetes-sigs/lws#726; read 2026-11-30.
 _AFTER_START: Final[Mapping[str, str]] = {
     "leaderworkerset.sigs.k8s.io/experimental-recreate-group-after-start": "true"
 }
@@ -57,9 +57,9 @@ def _deployment(team: TeamPods, service: InferenceServicePlan) -> Manifest:
     spec: Manifest = {
         "replicas": service.replicas,
         "selector": {"matchLabels": {names.NAME_LABEL: name}},
-        # The default of 600 s would report a rollout as failed (ProgressDeadlineExceeded) while a model loads.
+        # With the default of 600 s, a rollout would fail (ProgressDeadlineExceeded) while a model loads.
         "progressDeadlineSeconds": service.progress_seconds,
-        # The quota may not cover an additional pod.
+        # The quota might not cover an additional pod.
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
         "template": team.template(
             service.pod,
@@ -102,8 +102,7 @@ def _serving(service: InferenceServicePlan) -> Manifest:
         "startupProbe": {**probe, "failureThreshold": failures},
         "readinessProbe": probe,
         "livenessProbe": alive,
-        # Requests still arrive when a pod begins to terminate, so SIGTERM is delayed until no more requests
-        # arrive.
+        # A pod that begins to terminate still receives requests. SIGTERM is delayed until the requests stop.
         "lifecycle": {
             "preStop": {"sleep": {"seconds": min(_DRAIN_SECONDS, (service.pod.grace_seconds or 0) // 2)}}
         },
@@ -122,8 +121,8 @@ def _leader_worker_set(team: TeamPods, service: InferenceServicePlan) -> Manifes
         },
         "leaderWorkerTemplate": {
             "size": service.nodes,
-            # A copy of the model cannot serve requests if one of its pods is missing, so all of its pods are
-            # restarted once all of them have started.
+            # A copy of the model cannot serve requests if one of its pods is missing.
+            # If a pod restarts, all pods of its copy are therefore recreated.
             "restartPolicy": "RecreateGroupOnPodRestart",
             "leaderTemplate": team.template(service.pod, _serving(service)),
             "workerTemplate": team.template(service.pod, {}),
@@ -169,8 +168,8 @@ def _scaled(team: TeamPods, name: str, target: Manifest, service: InferenceServi
             "serverAddress": scaling.server,
             "query": scaling.query,
             "threshold": scaling.threshold,
-            # With `true`, an empty result would count as 0, and an outage of Prometheus or the exporter would
-            # remove replicas.
+            # With `true`, an empty result would count as 0.
+            # An outage of Prometheus or of the exporter would then remove replicas.
             "ignoreNullValues": "false",
         }
         triggers.append({"type": "prometheus", "metadata": metadata})
@@ -178,8 +177,8 @@ def _scaled(team: TeamPods, name: str, target: Manifest, service: InferenceServi
         known_by = scaling.kafka_authentication
         reference = {"authenticationRef": {"name": known_by}} if known_by else {}
         triggers.append({"type": "kafka", "metadata": dict(scaling.kafka), **reference})
-    # The metric reflects a new pod only after its model is loaded. Until then, the same load must not add another
-    # pod.
+    # The metric reflects a new pod only after its model is loaded.
+    # Until then, the same load must not add another pod.
     up = {"type": "Pods", "value": 1, "periodSeconds": min(max(service.startup_seconds, 15), _LONGEST_PERIOD)}
     behavior = {
         "scaleUp": {"policies": [up]},

@@ -30,14 +30,14 @@ def jupyter(directory: str, idle_seconds: int) -> tuple[str, ...]:
     return (
         "jupyter",
         "lab",
-        "--ip=127.0.0.1",  # only `kubectl port-forward` reaches it
+        "--ip=127.0.0.1",  # only `kubectl port-forward` reaches JupyterLab
         f"--port={PORT}",
         "--no-browser",
         f"--ServerApp.root_dir={directory}",
         f"--ServerApp.shutdown_no_activity_timeout={idle_seconds}",
         f"--MappingKernelManager.cull_idle_timeout={idle_seconds}",
         "--MappingKernelManager.cull_connected=True",  # an idle notebook stops even if it is open in a browser
-        f"--TerminalManager.cull_inactive_timeout={idle_seconds}",  # the server waits for its terminals to exit
+        f"--TerminalManager.cull_inactive_timeout={idle_seconds}",  # an open terminal keeps the server running
     )
 
 

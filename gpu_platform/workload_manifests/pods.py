@@ -128,8 +128,8 @@ class TeamPods:
 
     def _container(self, pod: PodPlan, fields: Mapping[str, Any], name: str) -> Manifest:
         workload = pod.workload
-        # Requests equal limits, because extended resources require this.
-        # The pod also gets the QoS class Guaranteed.
+        # Extended resources require that requests equal limits.
+        # A pod with equal requests and limits also has the QoS class Guaranteed.
         requests = _requests(pod)
         resources: Manifest = {"requests": dict(requests), "limits": dict(requests)}
         if workload.claims:
@@ -245,8 +245,8 @@ def _environment(pod: PodPlan) -> Mapping[str, str]:
         return pod.env
     env = {**fabric.env, **pod.env}
     if not pod.workload.command:
-        # The image's own command cannot be wrapped, so shells in the image read the profile through BASH_ENV. The
-        # library path replaces the path in the image.
+        # The image's own command cannot be wrapped, so shells in the image read the profile through BASH_ENV.
+        # The library path replaces the path in the image.
         own = pod.env.get(_LIBRARY_PATH)
         env[_LIBRARY_PATH] = ":".join((*fabric.library_path, *(() if own is None else (own,))))
         if fabric.profile is not None:
@@ -255,10 +255,10 @@ def _environment(pod: PodPlan) -> Mapping[str, str]:
 
 
 def _command(pod: PodPlan) -> list[str]:
-    """Return the command of the main container. With a fabric, a shell reads NCCL's settings before the command
-    runs.
+    """Return the command of the main container. In pods that use GPU NICs, a shell reads NCCL's settings before it
+    runs the command.
 
-    The pod's own NCCL settings take precedence.
+    NCCL settings in the pod's environment variables take precedence.
     """
     command, fabric = pod.workload.command, pod.fabric
     if fabric is None or not command:
@@ -319,7 +319,7 @@ def _volume(mount: MountPlan) -> Manifest:
 
 
 def _without_empty(fields: Mapping[str, Any]) -> Manifest:
-    """Return the fields without None and empty collections. Empty strings and zeros are kept, because they have a
-    meaning.
+    """Return the fields whose values are neither None nor an empty collection. Empty strings and zeros are kept,
+    because they have a meaning.
     """
     return {key: value for key, value in fields.items() if value is not None and value not in ([], {}, ())}

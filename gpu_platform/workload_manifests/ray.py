@@ -27,10 +27,9 @@ def ray_cluster(team: TeamPods, cluster: RayClusterPlan) -> list[Manifest]:
             "spec": {
                 "rayVersion": cluster.version,
                 "enableInTreeAutoscaling": False,
-                # With any other strategy, KubeRay does not replace pods when their template changes.
+                # KubeRay replaces pods with an outdated template only if the strategy is Recreate.
                 **({"upgradeStrategy": {"type": "Recreate"}} if cluster.recreates else {}),
-                # The head runs no tasks, because a task that uses up its memory would bring down the whole
-                # cluster.
+                # The head runs no tasks. A task that uses up the head's memory would stop the whole cluster.
                 "headGroupSpec": {"rayStartParams": {"num-cpus": "0"}, "template": head},
                 "workerGroupSpecs": [
                     {

@@ -52,8 +52,7 @@ def _job(team: TeamPods, job: TrainingJobPlan) -> list[Manifest]:
             "completionMode": "Indexed",
             "parallelism": pods,
             "completions": pods,
-            # If the first pod is lost, all pods fail. One attempt can therefore cost as many failures as there are
-            # pods.
+            # If the first pod is lost, all pods fail. One attempt can therefore cause one failure per pod.
             "backoffLimit": job.retries * pods,
             "activeDeadlineSeconds": job.deadline_seconds,
             "podFailurePolicy": {"rules": failure_rules("Ignore", job.stop_on, job.interrupted_on)},
@@ -172,8 +171,7 @@ def _train_job(team: TeamPods, job: TrainingJobPlan) -> list[Manifest]:
         "mlPolicy": {"numNodes": workload.replicas, "torch": {}},
         "template": {"spec": _job_set_spec(job, group)},
     }
-    # A change to the pod template needs a new runtime, because a TrainJob that has started ignores changes to its
-    # runtime.
+    # A started TrainJob ignores changes to its runtime, so a changed pod template requires a new runtime.
     own = f"{name}-{hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:8]}"
     runtime: Manifest = {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",

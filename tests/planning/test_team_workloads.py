@@ -138,7 +138,7 @@ def test_checkpoints_of_several_pods_need_a_class_that_many_nodes_write() -> Non
         return {"cluster": EKS, "storage": storage, "training_jobs": [{**JOB, "checkpoints": kept, **fields}]}
 
     assert (
-        "disks for one node"
+        "disks that only one node can attach"
         in refused(two, **job("disk", replicas=2))["training_jobs[0].checkpoints.storage_class"]
     )
     assert (
@@ -148,7 +148,7 @@ def test_checkpoints_of_several_pods_need_a_class_that_many_nodes_write() -> Non
     assert "default" in refused(two, **job(None))["training_jobs[0].checkpoints.storage_class"]
     for classes, fix in ((storage, "write storage_class: shared"), ({}, "declare a class of type nfs or lustre")):
         several = {**job(None, replicas=2), "storage": classes}
-        with pytest.raises(BadInput, match=rf"nothing, with several replicas.*{fix}"):
+        with pytest.raises(BadInput, match=rf"no storage class, with several replicas.*{fix}"):
             run(two, **several)
     claim = run(two, **job("shared", replicas=2)).training_jobs[0].claim
     assert claim is not None

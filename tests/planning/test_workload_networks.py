@@ -23,7 +23,7 @@ def warned(make_plan: PlanMaker, cluster: dict[str, Any], **fields: Any) -> list
 
 def test_a_job_on_existing_rdma_nodes_is_warned_of_tcp(make_plan: PlanMaker) -> None:
     [found] = warned(make_plan, EXISTING, machine_type="dgx-h100", nodes=NODES)
-    assert found.chosen == "TCP; the pods get none of the 8 NICs with RDMA of dgx-h100"
+    assert found.chosen == "TCP; the pods use none of the 8 RDMA NICs of dgx-h100"
     assert "docs/existing-clusters.md" in found.why
 
 

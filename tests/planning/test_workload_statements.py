@@ -115,7 +115,7 @@ EXPECTED = {
             "different zones and nodes where possible",
             "replicas do not fail together",
         ),
-        "storage": ("/dev/shm: 8Gi of the pod's memory", "what the pods write is deleted with them"),
+        "storage": ("/dev/shm: 8Gi of the pod's memory", "files are deleted with the pods"),
         "health check": (
             "GET /healthz on port 8080, within 10 min",
             "health_path is not set, so the server must answer on the default path; vLLM serves /health, and "
@@ -137,7 +137,7 @@ EXPECTED = {
             "preferred topology.k8s.aws/network-node-layer-3",
             "Kueue starts the pods on nodes that are close to each other",
         ),
-        "storage": ("/dev/shm: 8Gi of the pod's memory", "what the pods write is deleted with them"),
+        "storage": ("/dev/shm: 8Gi of the pod's memory", "files are deleted with the pods"),
         "fits": ("2 pods, of at most 8 at once", "pool train has 8 nodes, each with capacity for 1 pod"),
     },
     "Ray cluster vision/ray": {
@@ -154,7 +154,7 @@ EXPECTED = {
             "w: preferred topology.k8s.aws/network-node-layer-3",
             "Kueue starts the pods on nodes that are close to each other",
         ),
-        "storage": ("/dev/shm: 32Gi of the pod's memory", "what the pods write is deleted with them"),
+        "storage": ("/dev/shm: 32Gi of the pod's memory", "files are deleted with the pods"),
         "fits": (
             "w: 2 pods, of at most 32 at once",
             "w: pool train has 8 nodes, each with capacity for 4 pods; "
@@ -192,7 +192,7 @@ EXPECTED = {
         "topology": ("any nodes of the pool", "parts do not communicate"),
         "storage": (
             "/scratch: disk of the node; /dev/shm: 8Gi of the pod's memory",
-            "what the pods write is deleted with them",
+            "files are deleted with the pods",
         ),
         "fits": ("5 pods, of at most 32 at once", "pool train has 8 nodes, each with capacity for 4 pods"),
     },

@@ -1,8 +1,8 @@
 """Check that the kubelet can place the GPUs, whole CPUs and memory of a declared pod on the same NUMA nodes.
 
-Declared pods are Guaranteed, so whole CPUs are exclusive. A node would reject a pod whose CPUs could be on fewer
-NUMA nodes than its GPUs (`pools/numa.py`). Such a pod therefore gets a thousandth of a CPU less, because the
-kubelet does not align fractional CPUs. Memory cannot be changed in this way.
+Declared pods are Guaranteed, so whole CPUs are exclusive. A node would reject a pod whose CPUs fit on fewer NUMA
+nodes than its GPUs (`pools/numa.py`). Such a pod therefore requests a thousandth of a CPU less, because the
+kubelet does not align fractional CPUs. Memory requests cannot be changed in this way.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MIB = 2**20
 
 
 def cpu_decisions(team: Team, available: Available) -> tuple[Decision, ...]:
-    """Return decisions about team pods that get fewer CPUs than declared, with the reason."""
+    """Return a decision, with its reason, for each team pod that requests fewer CPUs than declared."""
     return tuple(
         Decision(
             subject=f"{team.name}/{one.spec.name}",
@@ -51,7 +51,7 @@ def check_alignment(one: DeclaredPods, team: Team, available: Available, here: P
     parts = nodes.units(pool.units_per_node.get(resource, 0))
     fewest = numa.fewest(units, parts)
     if fewest is None:
-        return  # another check refuses a request for more units than a node has
+        return  # another check refuses a request for more GPUs or shares than a node has
     if nodes.policy == "single-numa-node" and fewest > 1:
         here.at("gpus").add(
             str(units),
@@ -74,7 +74,7 @@ def _check_memory(
     here.add(
         f"{one.spec.memory}, memory of {counted(on, 'NUMA node')}",
         f"more than {below}Gi and at most {above}Gi; {counted(units, 'GPU')} of pool {pool.name} are on "
-        f"{counted(fewest, 'NUMA node')}, and its kubelets reject a pod whose memory is on others "
+        f"{counted(fewest, 'NUMA node')}, and its kubelets reject a pod with memory on other NUMA nodes "
         f"(Memory Manager static, Topology Manager {nodes.policy})",
         f"change it, or write `topology: {{policy: {nodes.policy}}}` without static memory for pool {pool.name}",
     )

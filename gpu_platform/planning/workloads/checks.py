@@ -211,7 +211,7 @@ def _check_starts(team: Team, available: Available, problems: Problems) -> None:
         if not any(hours.is_on(time) or hours.starts_next(time) < time + deadline for time in times):
             problems.at(f"batch_jobs[{index}]").at("schedule").add(
                 f"{job.schedule!r} with deadline {job.deadline}, on pool {job.pool} with nodes {hours}",
-                "start times at which the pool gets nodes before the deadline; the wait for nodes counts "
+                "start times at which the pool has nodes before the deadline; the wait for nodes counts "
                 "towards the deadline",
                 f'for example, write schedule: "{cron_in(hours)}" (UTC)',
             )
@@ -223,8 +223,8 @@ def _check_exit_codes(job: TrainingJob, here: Problems) -> None:
     if both:
         here.at("interrupted_on").add(
             f"{', '.join(map(str, both))}, which stop_on contains too",
-            "each exit code in only one of the two; stop_on ends the job, interrupted_on starts it again",
-            "remove it from one of them",
+            "each exit code in only one list; stop_on ends the job, interrupted_on starts it again",
+            "remove it from one of the lists",
         )
 
 
@@ -348,7 +348,7 @@ def _check_topology(
     if job.replicas > on_node:
         place.add(
             f"'required' for {job.replicas} pods on pool {pool.name}",
-            "required only if the cloud labels which nodes are close to each other, or one node holds all pods "
+            "required only if the cloud labels nodes by their proximity, or one node holds all pods "
             f"(it holds {on_node})",
             "write `topology: preferred`, or remove topology",
         )
@@ -384,7 +384,7 @@ def _check_kept(kept: KeptDirectory, storage: _Storage, here: Problems, *, share
         if shared:
             classes = [name for name, one in storage.classes.items() if not isinstance(one, DiskStorage)]
             here.at("storage_class").add(
-                "nothing, with several replicas",
+                "no storage class, with several replicas",
                 (
                     "a storage class with volumes that pods on several nodes can write to; default classes "
                     "create disks"
@@ -409,7 +409,7 @@ def _check_kept(kept: KeptDirectory, storage: _Storage, here: Problems, *, share
         )
     elif shared and isinstance(storage.classes.get(name), DiskStorage):
         here.at("storage_class").add(
-            f"{name!r}, whose volumes are disks for one node",
+            f"{name!r}, whose volumes are disks that only one node can attach",
             "a storage class with volumes that pods on several nodes can write to",
             "name a class of type nfs or lustre, or write replicas: 1",
         )
@@ -524,7 +524,7 @@ def _check_volumes(volumes: Mapping[str, str], storage: _Storage, here: Problems
             _unknown_volume(name, storage, here.at(name))
         if directory in first:
             here.at(name).add(
-                f"{directory!r} again", f"each directory once (it belongs to {first[directory]})", "change one"
+                f"{directory!r} again", f"each directory once ({first[directory]} is mounted there)", "change one"
             )
         first.setdefault(directory, name)
 
@@ -587,7 +587,7 @@ def _unknown_volume(name: str, storage: _Storage, here: Problems) -> None:
     known: Sequence[str] = sorted(storage.volumes)
     here.add(
         f"{name!r}",
-        "a volume that `storage` gives the team: " + (", ".join(known) or "it has none"),
+        "a volume that `storage` provides for the team: " + (", ".join(known) or "it has none"),
         did_you_mean(name, known) or "declare it in storage, as type bucket or existing",
     )
 
@@ -605,8 +605,7 @@ def _check_shared_memory(team: Team, available: Available, problems: Problems) -
         if requested.pool in with_mps:
             problems.at(path).at("shared_memory").add(
                 f"{requested.shared_memory} on pool {requested.pool}, which shares its GPUs with MPS",
-                "no separate /dev/shm; it would hide the one that the device plugin mounts, through which CUDA "
-                "reaches the MPS daemon",
+                "no separate /dev/shm; it would hide the /dev/shm that CUDA uses to reach the MPS daemon",
                 "remove shared_memory, or name another pool",
             )
             continue

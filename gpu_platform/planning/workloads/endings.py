@@ -2,10 +2,11 @@
 pool's nodes.
 
 A pod may run for a shorter time than calculated here, because its node may be older than the pod. Kueue writes the
-node selector of a ProvisioningRequest into a RayCluster only once. It never requeues a RayCluster that has been
-ready, because KubeRay does not reset its state (kubernetes-sigs/kueue v0.19.2, pkg/controller/jobs/raycluster/
-raycluster_controller.go; ray-project/kuberay v1.6.2, ray-operator/controllers/ray/raycluster_controller.go; read
-2026-11-29). Each pod of a service is queued separately, so a later pod has a separate request.
+node selector of a ProvisioningRequest into a RayCluster only once. Kueue never requeues a RayCluster that has been
+ready, because KubeRay does not reset the state of the RayCluster (kubernetes-sigs/kueue v0.19.2,
+pkg/controller/jobs/raycluster/raycluster_controller.go; ray-project/kuberay v1.6.2,
+ray-operator/controllers/ray/raycluster_controller.go; read 2026-11-29). Each pod of a service is queued
+separately, so a new pod has a new ProvisioningRequest.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ _WAITS: Final = (
     "its pods then wait for new capacity; for workloads that always run, use a pool whose nodes have no time limit"
 )
 _WAITS_FOR_EVER: Final = (
-    "the same request gets no nodes again, so its pods then wait forever and keep their quota; delete the "
-    "cluster before that, or use a pool without queued: true"
+    "a Ray cluster has only one ProvisioningRequest, so its pods then wait forever and keep their quota; delete "
+    "the cluster before that, or use a pool without queued: true"
 )
 
 
 def notice_seconds(pool: PoolPlan, grace: int) -> int:
-    """Return the guaranteed number of seconds between SIGTERM and SIGKILL for a pod with this grace period."""
+    """Return the guaranteed number of seconds between SIGTERM and SIGKILL for a pod with grace period `grace`."""
     return min([grace, *(one.notice for one in _endings(pool) if one.notice is not None)])
 
 
@@ -77,7 +78,7 @@ def ending_decisions(team: Team, available: Available) -> Iterator[Decision]:
 
 def _deadline(subject: str, declared: str, pool: PoolPlan, then: str, *, rounds: int = 1) -> Iterator[Decision]:
     """Yield a warning if a deadline exceeds the lifetime of a node. If pods run in several `rounds`, the deadline
-    is first divided by their number.
+    is first divided by the number of rounds.
     """
     endings = ((one.after, one.why) for one in _endings(pool))
     if limit := _below(parse_duration(declared) // rounds, endings):
@@ -134,9 +135,9 @@ def _moved(team: Team, cluster: RayCluster, available: Available) -> Iterator[De
                 for pool, pods in texts.items()
             )
             + may_run,
-            why="if the head stops, the cluster loses all tasks, actors and objects, and if a worker stops, those "
-            "on the worker; for pods that must keep running, name a pool of fixed size (for "
-            "the head, in head.pool)",
+            why="if the head stops, all tasks, actors and objects of the cluster are lost; if a worker stops, the "
+            "tasks, actors and objects on this worker are lost; for pods that must keep running, name a pool of "
+            "fixed size (for the head, in head.pool)",
         )
 
 

@@ -1,7 +1,7 @@
 """Choose the mounts, annotations and sidecars for pods that use GPU NICs, as in the vendor's test pods.
 
 EFA is not included, because pods request it as a resource. The admission policies of a team's namespace allow only
-these settings (`teams/fabric.py`). The fabric's daemon runs as a sidecar, because otherwise no Job would finish.
+these settings (`teams/fabric.py`). The NICs' daemon runs as a sidecar, because otherwise no Job would finish.
 Sources: GoogleCloudPlatform/container-engine-accelerators, gpudirect-*, and its best-practice.md for the sidecar;
 catalog/facts/fabric_pods.yaml. Read 2026-11-24.
 """
@@ -58,7 +58,7 @@ def _networks(networks: tuple[str, ...], fact: FabricPods) -> Mapping[str, str]:
 
 
 def _devices(daemon: FabricDaemon | None) -> Mapping[str, str]:
-    """Return the annotation that gives the daemon its devices."""
+    """Return the annotation that makes devices of the node available to the daemon's container."""
     if daemon is None:
         return {}
     return {daemon.annotation: "".join(f"- path: /dev/{device}\n" for device in daemon.devices)}

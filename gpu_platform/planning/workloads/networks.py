@@ -13,8 +13,8 @@ from gpu_platform.planning.workloads.section import PodPlan, TeamWorkloadsPlan
 from gpu_platform.stack.environment import Environment
 
 _OWNERS: Final = (
-    "an existing cluster's owner sets up RDMA, and declared workloads cannot request its devices, so traffic "
-    "between nodes is several times slower; use one node, or see docs/existing-clusters.md, RDMA"
+    "the owner of an existing cluster sets up RDMA, and declared workloads cannot request RDMA devices, so "
+    "traffic between nodes is several times slower; use one node, or see docs/existing-clusters.md, RDMA"
 )
 
 
@@ -23,7 +23,7 @@ def network_decisions(
 ) -> Iterator[Decision]:
     """Yield a warning for each declared workload whose pods use whole nodes with RDMA, but communicate over TCP.
 
-    A pool for which the stack file rules out RDMA gets no warning.
+    Pods on pools with `network: {rdma: false}` are ignored.
     """
     if environment.cluster.provider == "sandbox":
         return
@@ -38,7 +38,7 @@ def network_decisions(
             yield Decision(
                 subject=subject,
                 what="warning: network between nodes",
-                chosen=f"TCP; the pods get none of the {count} NICs with RDMA of {pool.machine_type}",
+                chosen=f"TCP; the pods use none of the {count} RDMA NICs of {pool.machine_type}",
                 why=_OWNERS
                 if pool.cloud is None
                 else f"pool {pool.name} has no NICs for traffic between GPUs, so this traffic is several times "

@@ -71,7 +71,7 @@ NOTEBOOK_IMAGE: Final = "guide-pytorch"  # name of an image in the catalogue
 _HOME: Final = "/home/member"
 # Envoy Gateway cuts off a response after 15 s by default.
 # GKE's Gateway rejects a route with a timeout.
-# https://gateway.envoyproxy.io/latest/tasks/traffic/http-timeouts/ and kserve/kserve#5311, read 2026-11-28.
+# Sources: gateway.envoyproxy.io/latest/tasks/traffic/http-timeouts/ and kserve/kserve#5311; read 2026-11-28.
 _LONGEST_ANSWER: Final = "1h"
 _CHECKPOINTS_VARIABLE: Final = "CHECKPOINTS"
 _POD_GROUP_ANNOTATION: Final = "kueue.x-k8s.io/podset-group-name"
@@ -398,8 +398,8 @@ def _training(job: TrainingJob, of: _TeamContext) -> TrainingJobPlan:
 
 
 def processes_of(workload: WorkloadPlan) -> int:
-    """Return the number of processes in a training pod. There is one process per GPU, or one for an instance or a
-    share.
+    """Return the number of processes in a training pod: one per GPU, or a single process if the pod has a MIG
+    instance or a share.
     """
     return workload.units if workload.resource in (names.GPU_RESOURCE, names.GPU_DEVICE_CLASS) else 1
 
@@ -547,8 +547,8 @@ def _ray_workers(cluster: RayCluster, workers: RayWorkers, of: _TeamContext) -> 
     pods, name = workers.replicas, f"{cluster.name}-{workers.name}"
     pod = _pod(name, workers, cluster, cluster.image, (), pods, of, together=pods > 1)
     if workers.shared_memory is None and pod.workload.shared_memory is not None:
-        # Ray's object store takes 30 % of the memory, and moves to the disk if /dev/shm is smaller. Source:
-        # ray-project/ray, determine_plasma_store_config in python/ray/_private/services.py; read 2026-11-30.
+        # Ray's object store uses 30 % of the memory. If /dev/shm is smaller, the object store is on the disk.
+        # Source: ray-project/ray, determine_plasma_store_config in ray/_private/services.py; read 2026-11-30.
         pod = replace(pod, workload=replace(pod.workload, shared_memory=pod.workload.memory))
     levels = of.levels.get(workers.pool, ()) if pod.workload.units else ()
     return replace(pod, annotations=topology_annotation(levels, pods))
@@ -557,8 +557,8 @@ def _ray_workers(cluster: RayCluster, workers: RayWorkers, of: _TeamContext) -> 
 def _object_store(workers: RayWorkers, of: _TeamContext) -> str | None:
     """Return the directory of Ray's object store, or None for /dev/shm.
 
-    KubeRay mounts /dev/shm unless the directory is set. On a pool with MPS, that would hide the /dev/shm of the
-    MPS daemon. Source: ray-project/kuberay v1.7.0, BuildPod in ray-operator/controllers/ray/common/pod.go.
+    KubeRay mounts /dev/shm unless the directory is set. On a pool with MPS, this mount would hide the /dev/shm of
+    the MPS daemon. Source: ray-project/kuberay v1.7.0, BuildPod in ray-operator/controllers/ray/common/pod.go.
     """
     pool = next(one for one in of.available.pools if one.name == workers.pool)
     return "/tmp" if pool.mounts_shared_memory else None  # noqa: S108 - a directory of the container

@@ -222,7 +222,7 @@ class RayWorkersPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RayClusterPlan:
-    """A KubeRay RayCluster. If `recreates` is set, a change to its pods stops them and starts new pods.
+    """A KubeRay RayCluster. If `recreates` is set, KubeRay replaces the pods when their template changes.
 
     `recreates` is set only with the operator that the program installs, because other operators may not have the
     field (v1.6.0, ray-project/kuberay#4185, read 2026-11-28).

@@ -35,8 +35,8 @@ from gpu_platform.stack.team import Team
 _LAUNCHER: Final = "gpu_platform_training.train"  # this launcher writes checkpoints without renaming files
 _APART: Final = "different zones and nodes where possible: replicas do not fail together"
 _TRAINING: Final = {"job": "an indexed Job", "jobset": "a JobSet", "trainjob": "a TrainJob"}
-# A JobSet has no deadline. The deadline of its Job begins again when the JobSet creates the Job again
-# (kubernetes-sigs/jobset#1186; read 2026-11-30).
+# A JobSet has no deadline. The deadline of its Job starts over when the JobSet recreates the Job.
+# Source: kubernetes-sigs/jobset#1186; read 2026-11-30.
 _EACH_ATTEMPT: Final = "; the deadline applies to each attempt, because a JobSet has no deadline"
 
 
@@ -54,15 +54,15 @@ class StatementContext:
     levels: Mapping[str, tuple[str, ...]]
     queue: TeamQueuePlan | None
     disks: frozenset[str | None] = frozenset()
-    """Storage classes whose volumes are in the zone of their first pod. Contains None if the default class is one
-    of them.
+    """Storage classes whose volumes are created in the zone of the first pod that mounts them. Contains None if
+    the default class is one of these classes.
     """
 
 
 def disk_classes(storage: StoragePlan) -> frozenset[str | None]:
-    """Return the storage classes whose volumes are in the zone of their first pod.
+    """Return the storage classes whose volumes are created in the zone of the first pod that mounts them.
 
-    The result contains None if the default class is one of them.
+    The result contains None if the default class is one of these classes.
     """
     default = {one.name: one.default for one in storage.classes if not one.shared and not one.zones}
     default.update({name: one.default for name, one in storage.cloud_disks.items()})
@@ -86,11 +86,11 @@ class _Entry:
     most: int | None = None
     """Maximum number of pods, if an autoscaler changes the number."""
     spread: str = ""
-    """Where the workload's pods run if no topology determines it, followed by a colon and the reason."""
+    """Where the workload's pods run, followed by a colon and the reason. Ignored if a topology places the pods."""
     claim: KeptClaimPlan | None = None
     is_notebook: bool = False
     health: str = ""
-    """The health check of a service that declares no path for it."""
+    """The health check of a service without `health_path`."""
 
 
 def entry_decisions(plan: TeamWorkloadsPlan, asked: StatementContext) -> tuple[Decision, ...]:
@@ -252,7 +252,7 @@ def _queue(entry: _Entry, declared: Sequence[DeclaredPods], asked: StatementCont
 
 
 def _of_quota(entry: _Entry, declared: Sequence[DeclaredPods], asked: StatementContext) -> list[str]:
-    """Return strings that compare the units of a workload with the limit of the team's ResourceQuota."""
+    """Return strings that compare the GPU resources of a workload with the limit of the team's ResourceQuota."""
     own = [one for one in declared if one.path.startswith(entry.field)]
     return [
         _units(units, in_all, name) + f" of the {allowed} that the team's quota allows"
@@ -261,7 +261,7 @@ def _of_quota(entry: _Entry, declared: Sequence[DeclaredPods], asked: StatementC
 
 
 def _of_queue(entry: _Entry, queue: TeamQueuePlan, asked: StatementContext) -> list[str]:
-    """Return strings that compare the units of a workload with the queue's limit on its pool."""
+    """Return strings that compare the GPU resources of a workload with the queue's limit on its pool."""
     work, texts = declared_work(asked.team, asked.available), list[str]()
     for job in (one for one in work if one.path.startswith(entry.field)):
         name, units = job.resource, job.requests[job.resource]
@@ -314,7 +314,7 @@ def _storage(entry: _Entry) -> Decision:
         subject=entry.subject,
         what="storage",
         chosen="; ".join(found) or "none",
-        why="claims outlive the pods" if kept else "what the pods write is deleted with them",
+        why="claims outlive the pods" if kept else "files are deleted with the pods",
     )
 
 
