@@ -71,7 +71,7 @@ class SpecModel(_PydanticModel):
         for name, field in cls.model_fields.items():
             key = field.alias or name
             if text := " ".join(filter(None, [field_description(cls, name), described(field)])):
-                # Keep `title` last, because pydantic does not sort the contents of a field named `default`.
+                # Insert `title` last, because pydantic does not sort the schema of a field named `default`.
                 title = {"title": shown.pop("title")} if "title" in (shown := properties[key]) else {}
                 shown.update({"description": text, **title})
         return schema

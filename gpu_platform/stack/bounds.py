@@ -21,8 +21,8 @@ MAX_DEPTH: Final = 50
 MAX_ALIASES: Final = 1_000
 MAX_VALUES: Final = 100_000
 
-# Scalars without quotes whose value differs from what they look like. The Pulumi CLI reads stack files with
-# gopkg.in/yaml.v3, which resolves them as numbers and times (resolve.go, v3.0.1; read 2026-11-30).
+# Unquoted scalars that the Pulumi CLI reads as numbers or times, although they may be meant as other values.
+# Source: gopkg.in/yaml.v3, which the CLI uses (resolve.go, v3.0.1; read 2026-11-30).
 _OCTAL: Final = re.compile(r"[-+]?0o[0-7_]+")
 _LEADING_ZERO: Final = re.compile(r"[-+]?0[0-9_]+")
 _EXPONENT: Final = re.compile(r"[-+]?(\d[\d_]*\.?\d*|\.\d+)[eE][-+]?\d+")
@@ -63,7 +63,7 @@ def out_of_bounds(text: str, unclear: list[Problem] | None = None) -> Problem | 
         tuple[str | None, int]
     ] = []  # anchor of each collection, and number of values before it
     values = aliases = 0
-    last = ""  # the previous scalar, which is the key of a scalar in a mapping
+    last = ""  # the previous scalar, which may be the key of the current scalar
     for event in _events(text):
         if isinstance(event, yaml.AliasEvent):
             aliases += 1
@@ -105,7 +105,7 @@ def _events(text: str) -> Iterator[yaml.Event]:
 
 
 def _unclear(event: yaml.ScalarEvent, key: str) -> Problem | None:
-    """Return a problem for a scalar such as `010`, which is 8 in YAML 1.1, `1e5` or `2026-11-30`.
+    """Return a problem for a scalar such as `1e5`, `2026-11-30`, or `010`, which is 8 in YAML 1.1.
 
     `key` is the key of the scalar if it is in a mapping.
     """
@@ -125,7 +125,7 @@ def _unclear(event: yaml.ScalarEvent, key: str) -> Problem | None:
     else:
         return None
     fix = f'write {number} for the number, or "{text}" for the text'
-    if "e" in number:  # too large or too small for a number of a stack file
+    if "e" in number:  # too large or too small to write without an exponent
         fix = f'write "{text}" in quotes'
     return _at(event, f"{text}, {what}", "decimal numbers", fix)
 

@@ -37,7 +37,8 @@ class DeviceRequirements(SpecModel):
 
 
 class DeviceClass(DeviceRequirements):
-    """DeviceClass for Dynamic Resource Allocation. Pods request devices by its name, and it has its own quota."""
+    """DeviceClass for Dynamic Resource Allocation. Pods request devices by the name of the class. Each class has a
+    separate quota."""
 
     type: Literal["gpu", "mig"] | None = None
     """`gpu` selects whole GPUs, `mig` selects MIG instances. The default is `mig` if `profile` is set, else `gpu`.

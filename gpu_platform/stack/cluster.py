@@ -203,7 +203,7 @@ class EksCluster(SpecModel):
 
     @property
     def is_protected(self) -> bool:
-        """Whether the engine refuses to delete the cluster and its pools."""
+        """Whether the Pulumi engine refuses to delete the cluster and its pools."""
         return self.production if self.protect is None else self.protect
 
     @property
@@ -352,7 +352,7 @@ class GkeCluster(SpecModel):
 
     @property
     def is_protected(self) -> bool:
-        """Whether the engine refuses to delete the cluster and its pools."""
+        """Whether the Pulumi engine refuses to delete the cluster and its pools."""
         return self.production if self.protect is None else self.protect
 
 

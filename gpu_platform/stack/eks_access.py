@@ -13,9 +13,9 @@ from gpu_platform.stack._types import SpecModel, wrong
 from gpu_platform.stack.patterns import NO_SPACES, worded
 
 _PRINCIPAL = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:(role|user)/[A-Za-z0-9_+=,.@/-]+")
-# EKS refuses "system:" in groups and prefixes, and all of the prefixes below in user names. Sources: EKS user
-# guide, "Create access entries" and "Set a custom username"; EKS API reference, OidcIdentityProviderConfigRequest;
-# read 2026-11-23.
+# EKS refuses "system:" in groups and prefixes, and all of the prefixes below in user names.
+# Sources: EKS user guide, "Create access entries" and "Set a custom username"; read 2026-11-23.
+# EKS API reference, OidcIdentityProviderConfigRequest; read 2026-11-23.
 _OF_KUBERNETES = "system:"
 _OF_AWS = ("system:", "eks:", "aws:", "amazon:", "iam:")
 

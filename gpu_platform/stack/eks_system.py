@@ -10,9 +10,9 @@ from pydantic import AfterValidator, Field, model_validator
 from gpu_platform.stack._types import SpecModel, order_fix, wrong
 from gpu_platform.stack.keys import AwsKey
 
-# Type names consist of series, generation, options and size. The option g stands for a Graviton CPU. Series with
-# accelerators, Macs and high-memory hosts are excluded. EC2 instance types guide, "Naming conventions", read
-# 2026-11-23.
+# Type names consist of series, generation, options and size. The option g stands for a Graviton CPU.
+# Series with accelerators, Macs and high-memory hosts are excluded.
+# Source: EC2 instance types guide, "Naming conventions"; read 2026-11-23.
 _X86_TYPE = re.compile(
     r"[cdhimrtxz]\d+(?P<options>[a-z]*(-[a-z0-9]+)*)\.(?P<size>medium|\d*x?large|metal[a-z0-9-]*)"
 )

@@ -217,7 +217,7 @@ def _read(
 
 
 _NO_ENTRY: Final = "did not find expected '-' indicator"
-# Messages of the parser for common mistakes. Each has the value found, what is allowed, and the fix for the error.
+# For each message of the parser about a common mistake: the value found, the allowed value, and the fix.
 _YAML_MISTAKES: Final[Mapping[str, tuple[str, str, str]]] = {
     "mapping values are not allowed in this context": (
         "a second `key: value` on one line",
@@ -288,7 +288,7 @@ def _not_yaml(text: str, line: int) -> Problem | None:
         space = re.search("[\u00a0\u2000-\u200a\u202f\u3000]", written.partition("#")[0])
         if space is not None and line - 1 <= number <= line:
             place = f"line {number + 1}, column {space.start() + 1}"
-            return Problem(place, f"the space {space[0]!a}", "spaces as typed on a keyboard", "type a space")
+            return Problem(place, f"the space {space[0]!a}", "ordinary spaces", "type a space")
     return None
 
 
@@ -328,7 +328,7 @@ def _without_platform(keys: Mapping[str, object], document: Mapping[str, object]
     fix = f"rename {meant!r} to {CONFIG_KEY!r}" if meant else ""
     if not fix and "environment" in document:
         found += ", and `environment` of Pulumi ESC, which only the Pulumi CLI reads"
-        fix = f"write {CONFIG_KEY} into this file: it has no secrets"
+        fix = f"write {CONFIG_KEY} into this file, because it contains no secrets"
     return Problem(f"config.{CONFIG_KEY}", found, "the platform object", fix)
 
 

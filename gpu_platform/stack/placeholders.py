@@ -41,7 +41,7 @@ _TEAM: Mapping[str, Any] = {
 _ENTRIES: Mapping[str, Mapping[str, Any]] = {"pools": _POOL, "teams": _TEAM}
 _TOP: Mapping[str, Any] = {"kind": "environment", "cluster": {"provider": "sandbox"}}
 # Pool fields that the team checks depend on.
-# `_PARTS` below contains the top-level fields that they depend on.
+# `_PARTS` contains the top-level fields that the team checks depend on.
 _POOL_FIELDS = {"name", "machine_type", "count", "sharing", "nodes", "per_node"}
 _PARTS = {"sharing", "device_classes", "storage", "overcommit", "queueing", "cluster", "operator", "addons"}
 # For each place that defines a name, the places that refer to the name.
@@ -51,13 +51,13 @@ _REFERENCES: Mapping[str, str] = {
     r"teams\[\d+\](\.name)?": r"(storage\..*\.teams|team_identities)\b.*",
     r"sharing": r"pools\[\d+\]\.(sharing|per_node)\b.*",
 }
-# Fields that exclude each other. An entry must have exactly one of them. If an invalid field is removed, the entry
-# seems to have none of them.
+# Fields that exclude each other, because an entry must have exactly one of them.
+# If an invalid field is removed, its entry seems to have none of these fields.
 _ONE_OF = re.compile(
     r"(teams\[\d+\]|team)\.((egress|ingress)\[\d+\]\.(cidr|fqdn|namespace)|identity\.\w+)"
     r"|pools\[\d+\]\.capacity\.(blocks|reservation)"
 )
-_ROUNDS = 12  # each round replaces at least one more value, and no value is nested deeper than this
+_ROUNDS = 12  # maximum number of attempts, because no value is nested more than 12 levels deep
 
 
 @dataclass(frozen=True, slots=True)

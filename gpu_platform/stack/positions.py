@@ -84,8 +84,8 @@ def _position(node: yaml.Node) -> Position:
 
 
 def _first(node: yaml.Node | None, path: str) -> tuple[yaml.Node, yaml.Node, str] | None:
-    """Return the YAML node that marks the first key or item of a path, the YAML node of its value, and the rest of
-    the path.
+    """Return the YAML nodes of the first key of a path and of its value, and the rest of the path. For a list
+    item, both nodes are the item.
     """
     if item := re.match(r"\[(?:(\d+)|\"([^\"]*)\")\]\.?", path):
         entry = _entry(node, item[1] or item[2])
@@ -101,7 +101,7 @@ def _first(node: yaml.Node | None, path: str) -> tuple[yaml.Node, yaml.Node, str
 
 
 def _entry(node: yaml.Node | None, key: str) -> tuple[yaml.Node, yaml.Node] | None:
-    """Return the YAML node that marks a key or an item, and the YAML node of its value."""
+    """Return the YAML nodes of a key and of its value. For a list item, both nodes are the item."""
     if isinstance(node, yaml.MappingNode):
         return next(((name, value) for name, value in node.value if name.value == key), None)
     if isinstance(node, yaml.SequenceNode) and key.isdecimal() and int(key) < len(node.value):

@@ -36,7 +36,7 @@ _ARTICLES = {
 _FOUND_LIMIT = 80
 _TEXT, _KEY = "TEXT", "KEY"  # placeholders in examples
 _TIME = "2026-12-14T11:30:00Z"
-NEAREST = r"write (-?\d+), the (?:least|most) that is allowed"
+NEAREST = r"write (-?\d+), the (?:minimum|maximum), or"
 """Pattern that matches the fix for a whole number that is out of range. The fix contains the nearest allowed
 number.
 """
@@ -238,7 +238,7 @@ def meant_option(value: object, options: Sequence[str]) -> str:
     word = str(value).casefold()
     meant = [option for option in options if word in _OTHER_NAMES.get(option, ())]
     several = [option for option in options if word in option.split("-")]
-    if len(several) > 1 and word not in options:  # such as lustre, which exists on both clouds
+    if len(several) > 1 and word not in options:  # `lustre` is part of two options
         return f"write {' or '.join(several)}"
     return f"did you mean {meant[0]!r}?" if meant else did_you_mean(word, options)
 
@@ -282,12 +282,12 @@ _OTHER_KEYS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-_TYPO = 0.8  # a key this similar is a misspelling, even if another object has a key with that name
+_TYPO = 0.8  # from this similarity on, a key is a misspelling even if another object allows the key
 
 
 def _fix_of_key(parts: Sequence[str | int], allowed: Sequence[str], data: object, root: Schema) -> str:
-    """Return the fix for a key that an object cannot have. The fix names the key that was meant, names an object
-    that can have the key, or removes the key.
+    """Return the fix for a key that an object does not allow: the key that was probably meant, an object that
+    allows the key, or the removal of the key.
     """
     *owner, last = parts
     key, present = str(last), _value_at(owner, data)
@@ -297,7 +297,7 @@ def _fix_of_key(parts: Sequence[str | int], allowed: Sequence[str], data: object
     meant = [
         one
         for one, names in _OTHER_KEYS.items()
-        # The key `enabled` can stand for a key with other allowed values, so its own value does not matter.
+        # The value of `enabled` is not compared, because `enabled` can stand for a key with different values.
         if plain in map(_plain, names)
         and (plain == "enabled" or not _lists_others(value, fields.get(one, {}), root))
     ]
@@ -316,7 +316,7 @@ def _fix_of_key(parts: Sequence[str | int], allowed: Sequence[str], data: object
 
 
 def _branch_with(key: str, owner: Sequence[str | int], data: object, root: Schema) -> str:
-    """Return the setting that would let an object have a key, such as `mode: mig`, or an empty string."""
+    """Return the setting with which an object would allow a key, such as `mode: mig`, or an empty string."""
     here = _nullable(root, root, data)
     value = data
     for part in owner:
@@ -346,10 +346,11 @@ def _plain(key: str) -> str:
 
 
 def _nearest_object(key: str, value: object, owner: Sequence[str | int], data: object, root: Schema) -> str:
-    """Return the path of the nearest object that can have a key with its value, or of the two nearest objects.
+    """Return the path of the nearest object that allows a key with its value, or the paths of the two nearest
+    objects.
 
-    Return an empty string if no such object is near. If the owner of the key is inside a list entry, other entries
-    of that list are ignored.
+    Return an empty string if no such object is near. If the key is inside a list entry, other entries of that list
+    are ignored.
     """
 
     def distance(place: Sequence[str | int]) -> int:
@@ -365,14 +366,14 @@ def _nearest_object(key: str, value: object, owner: Sequence[str | int], data: o
     nearest = [place for place in found if distance(place) == min(map(distance, found))]
     if len(nearest) not in {1, 2} or distance(nearest[0]) > len(
         owner
-    ):  # the object is in a distant section of the file and only has a key with the same name
+    ):  # a distant object only happens to allow a key with the same name
         return ""
     return " or ".join(path_text(place) if place else "the top level, next to kind" for place in nearest)
 
 
 def _leaves_entry(place: Sequence[str | int], owner: Sequence[str | int]) -> bool:
-    """Return whether a place is outside the list entry that contains an object. A place that contains the entry is
-    not outside.
+    """Return whether a place is outside the list entry that contains `owner`. Places that contain this entry do
+    not count as outside.
     """
     entry = next((at for at in range(len(owner), 0, -1) if isinstance(owner[at - 1], int)), 0)
     shared = next((at for at, (left, right) in enumerate(zip(place, owner, strict=False)) if left != right), None)
@@ -422,10 +423,8 @@ def _flat(schema: Schema, root: Schema) -> Iterable[Schema]:
 def _objects_with(
     key: str, value: object, schema: Schema, root: Schema, path: tuple[str | int, ...]
 ) -> Iterable[tuple[tuple[str | int, ...], Schema]]:
-    """Yield the objects that can have a key but do not have it, with the schema of the key. Objects that the file
-    omits are included.
-
-    Each object is given by its path.
+    """Yield the path of each object that allows a key but does not contain it, and the schema of the key. Objects
+    that the file omits are included.
     """
     if isinstance(value, list):
         entries = cast("list[object]", value)
@@ -640,9 +639,9 @@ def _bound(value: float, schema: Schema) -> str:
     """Return the fix for a number that is out of range. The fix contains the nearest allowed value."""
     low, high = schema.get("minimum"), schema.get("maximum")
     if low is not None and value < low:
-        return f"write {low:g}, the least that is allowed, or more"
+        return f"write {low:g}, the minimum, or more"
     if high is not None and value > high:
-        return f"write {high}, the most that is allowed, or less"
+        return f"write {high}, the maximum, or less"
     return ""
 
 
@@ -685,8 +684,8 @@ def _nullable(schema: Schema, root: Schema, value: object) -> Schema:
 
 
 def _meant(schema: Schema, value: object, root: Schema) -> list[Schema]:
-    """Return the branches of a union that are not null. If some are mappings, return only the branches of the type
-    of `value`.
+    """Return the branches of a union that are not null. If some of them are mappings, return only the branches
+    that match the type of `value`.
     """
     branches = [branch for branch in _branches(schema, root) if branch.get("type") != "null"]
     kinds = ["object" if "discriminator" in branch else branch.get("type") for branch in branches]

@@ -23,11 +23,11 @@ VERSION_OUTPUT: Final = "version"
 
 
 def check_project() -> None:
-    """Check that this code belongs to the current folder, and that no module of the project hides a package of
+    """Check that this code belongs to the current folder, and that no module of the project shadows a package of
     this code.
 
     Raises BadInput if the current folder is in a different checkout, whose code may differ, or if a module of the
-    project has the name of a package of this code.
+    project shadows a package.
     """
     around = project_around(current_folder())
     if around is not None and is_checkout(around) and around != CODE_ROOT:

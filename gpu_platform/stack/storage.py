@@ -170,8 +170,8 @@ class ExistingStorage(SpecModel):
         pattern=r"^(fs-[0-9a-f]{8,40}|([a-z0-9-]+/)?[a-z]+-[a-z0-9-]+/[a-z][a-z0-9-]*)$",
         examples=["fs-0a1b2c3d4e5f60718", "us-central1-a/scratch"],
     )
-    """ID of the file system on EKS. On GKE, it is the location and name of the instance. Its project comes first
-    if it is not the cluster's project. The program neither creates nor deletes the file system.
+    """ID of the file system on EKS. On GKE, location and name of the instance, preceded by the project if the
+    instance is in another project than the cluster. The program neither creates nor deletes the file system.
     """
     mount_name: Annotated[str | None, _ON_EKS] = Field(
         default=None,

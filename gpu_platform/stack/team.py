@@ -46,27 +46,27 @@ class ObjectLimits(SpecModel):
     """Maximum number of objects of each kind in a team's namespace."""
 
     pods: int = Field(default=2000, ge=1, le=100_000)
-    """Number of pods that have not terminated."""
+    """Maximum number of pods that have not terminated."""
     jobs: int = Field(default=2000, ge=0, le=100_000)
     services: int = Field(default=200, ge=0, le=100_000)
     load_balancers: int = Field(default=0, ge=0, le=1000)
-    """Number of Services of type LoadBalancer. Each port of such a Service also counts towards `node_ports`,
-    unless the Service sets allocateLoadBalancerNodePorts to false.
+    """Maximum number of Services of type LoadBalancer. Each port of such a Service also counts towards
+    `node_ports`, unless the Service sets allocateLoadBalancerNodePorts to false.
     """
     node_ports: int = Field(default=0, ge=0, le=2768)
-    """Number of node ports of Services. A node port is open on every node of the cluster. The cluster's range has
-    2768 node ports.
+    """Maximum number of node ports of Services. A node port is open on every node of the cluster. The cluster's
+    range has 2768 node ports.
     """
     config_maps: int = Field(default=500, ge=0, le=100_000)
     secrets: int = Field(default=500, ge=0, le=100_000)
     claims: int = Field(default=500, ge=0, le=100_000)
-    """Number of PersistentVolumeClaims."""
+    """Maximum number of PersistentVolumeClaims."""
     other_kinds: int = Field(default=200, ge=0, le=100_000)
-    """Number of objects of each other kind that members may create, such as Deployments, service accounts or
-    JobSets.
+    """Maximum number of objects of each other kind that members may create, such as Deployments, service accounts
+    or JobSets.
     """
     storage: Memory = "100Ti"
-    """Total storage that all PersistentVolumeClaims request."""
+    """Maximum total storage that all PersistentVolumeClaims may request."""
 
 
 Units = Annotated[int, Field(ge=0)]

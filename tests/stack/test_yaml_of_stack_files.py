@@ -132,7 +132,7 @@ def test_an_encrypted_value_is_named_as_one_and_only_once(tmp_path: Path, text: 
 def test_configuration_from_an_environment_of_pulumi_esc_is_named(tmp_path: Path) -> None:
     (found,) = problems(tmp_path, "environment: [shared/gpu]\nconfig: {aws:region: us-east-2}\n")
     assert "`environment` of Pulumi ESC" in found.found
-    assert found.fix == "write gpu-platform:platform into this file: it has no secrets"
+    assert found.fix == "write gpu-platform:platform into this file, because it contains no secrets"
 
 
 @pytest.mark.parametrize("key", ["gpu-platfrom:platform", "gpuplatform:platform", "gpu-platform:platfom"])
