@@ -87,7 +87,7 @@ def configure(
 
     The format is `{"all": LEVEL, "<rule id>": LEVEL | {"enforcementLevel": LEVEL, ...the rule's settings}}`. A
     rule's own level overrides `all`. With neither, a rule has its default level. Raises one BadInput that lists
-    every mistake. `source` is the name of the configuration in its message.
+    every mistake. `source` is the name of the configuration in this error.
     """
     problems: list[Problem] = []
     every = rules(own)

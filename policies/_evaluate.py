@@ -47,7 +47,7 @@ class Violation:
         """Return the fields of the violation and of its problem as plain JSON values."""
         fields = asdict(self)
         problem = fields.pop("problem")
-        del problem["line"], problem["column"]  # positions in a stack file, which no rule reads
+        del problem["line"], problem["column"]  # always 0, because rules read no stack file
         return {**fields, "also": list(self.also), **problem}
 
 
@@ -161,8 +161,8 @@ _Item = TypeVar("_Item")
 
 
 def _guarded(rule: Rule[Any, Any], items: Iterable[_Item]) -> Iterator[_Item]:
-    """Yield the items of a rule. If a company rule raises an error other than NotVisible, raise BadInput with the
-    line of the error.
+    """Yield the subjects or breaches of a rule. If a company rule raises an error other than NotVisible, raise
+    BadInput with the line of the error.
     """
     try:
         yield from items
@@ -180,8 +180,8 @@ def _guarded(rule: Rule[Any, Any], items: Iterable[_Item]) -> Iterator[_Item]:
                 Problem(
                     f"rule {rule.id}",
                     f"{type(error).__name__}: {error}",
-                    "a rule that yields breaches for any resources of a stack",
-                    f"mend line {last.lineno}: {last.line}" if last.line else "",
+                    "a rule that can check any resources of a stack",
+                    f"correct line {last.lineno}: {last.line}" if last.line else "",
                 )
             ],
         ) from error

@@ -1,4 +1,4 @@
-"""Pods that use the GPU NICs of a fabric, and the host access that the vendor's test pods need.
+"""Pods that use GPU NICs (a fabric), and the host access that the vendor's test pods need.
 
 The admission policies use the same facts from the catalogue. This module evaluates the facts with separate code.
 """
@@ -34,7 +34,7 @@ class FabricPod:
 
     @cached_property
     def _facts(self) -> tuple[FabricPods, ...]:
-        """Return the fabrics of the workload's nodes. They are only looked up for pods with host access."""
+        """Return the fabrics of the workload's nodes, or nothing if its containers share a process namespace."""
         if self._workload.pod_spec.get("shareProcessNamespace").truth():
             return ()
         return _facts(self._stack, self._workload)
@@ -49,9 +49,7 @@ class FabricPod:
         )
 
     def may_have_devices(self, annotation: str, value: Value) -> bool:
-        """Return whether an annotation gives a daemon only the devices in the vendor's published manifest of the
-        daemon.
-        """
+        """Return whether an annotation requests only the devices in the vendor's manifest of the daemon."""
         return any(
             fact.daemon is not None
             and annotation == fact.daemon.annotation
@@ -124,7 +122,7 @@ def _paths(fact: FabricPods) -> set[str]:
 
 
 def _facts(stack: Stack, workload: Workload) -> tuple[FabricPods, ...]:
-    """Return the fabrics of the nodes whose GPUs are all requested by one pod."""
+    """Return the fabrics of the machine types on which a container of the pod requests all GPUs."""
     requested = {
         int(amount)
         for item in workload.pod_spec.get("containers").items()

@@ -38,7 +38,9 @@ _SHARING_KEYS: Mapping[SharingMode, str] = {"time-slicing": "timeSlicing", "MPS"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DevicePluginConfig:
-    """One named config of the operator's device plugin, or the sharing settings of a pool's own plugin."""
+    """One named config of the operator's device plugin, or the sharing settings of a plugin that a pool's image or
+    cloud provides.
+    """
 
     resource: Resource
     name: str
@@ -148,7 +150,7 @@ def allocates_by_claims(stack: Stack) -> bool:
 
 
 def device_plugin_configs(stack: Stack) -> tuple[DevicePluginConfig, ...]:
-    """Return every visible device-plugin config, and one for each pool whose own device plugin shares GPUs."""
+    """Return every visible device-plugin config, and one for each pool whose image or cloud shares GPUs."""
     return (*stack.view(_configs), *(_of(pool) for pool in stack.view(pools) if _shares_itself(pool)))
 
 
@@ -161,8 +163,8 @@ def _configs(stack: Stack) -> tuple[DevicePluginConfig, ...]:
 
 
 def _shares_itself(pool: NodePool) -> bool:
-    """Return whether a pool's own device plugin shares GPUs, or may share them through a setting that is not
-    visible.
+    """Return whether the device plugin of a pool's image or cloud shares GPUs, or may share them through a setting
+    that is not visible.
     """
     try:
         return pool.sharing is not None
@@ -186,8 +188,9 @@ def mig_layouts(stack: Stack) -> tuple[MigLayout, ...]:
 def device_plugin_config_of(stack: Stack, pool: NodePool) -> DevicePluginConfig | None:
     """Return the device-plugin config of a pool's nodes, or None if no config is selected.
 
-    A pool's own config takes precedence over the config in the node label, which takes precedence over the
-    default. Raises NotVisible, also if the selected config is not visible.
+    The sharing settings of the pool's image or cloud take precedence over the config in the node label. The config
+    in the node label takes precedence over the default. Raises NotVisible, also if the selected config is not
+    visible.
     """
     if pool.sharing is not None:
         return _of(pool)
@@ -296,7 +299,7 @@ def _names_mig_config(stack: Stack) -> bool:
 def _documents(stack: Stack, component: str) -> Iterator[tuple[Resource, str, Value, bool]]:
     """Yield each string in a ConfigMap or in the operator's inline data.
 
-    Each item has the resource, the key, the string, and whether the operator's values name the source.
+    Each item consists of the resource, the key, the string, and whether the operator's values name the source.
     """
     found = stack.view(operator)
     named = None

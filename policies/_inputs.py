@@ -41,7 +41,7 @@ _KEYS = re.compile(r"""\.?([A-Za-z0-9_-]+)|\[([0-9]+)\]|\["(.*?)"\]""")
 class NotVisible(Exception):
     """Raised when a rule needs a value that is secret, is in another stack, or is not known before the deployment.
 
-    `owner` is the URN of the resource that has the value, and `path` is the path in the resource's inputs.
+    `owner` is the URN of the resource that contains the value, and `path` is the path in the resource's inputs.
     """
 
     def __init__(self, owner: str, path: str, why: str) -> None:
@@ -147,7 +147,7 @@ def _parse(text: str) -> object:
     """Parse a YAML string. Return None if it is not valid YAML. Callers must not modify the result."""
     try:
         return yaml.load(text, Loader=yaml.CSafeLoader)
-    except (yaml.YAMLError, ValueError, OverflowError, RecursionError):  # ValueError: an invalid date (2026-99-99)
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError):  # 2026-99-99 raises ValueError
         return None
 
 

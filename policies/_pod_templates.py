@@ -101,7 +101,7 @@ BATCH_KINDS: Final = frozenset(
         "keda.sh/ScaledJob",
     }
 )
-"""Kinds whose pods terminate by themselves."""
+"""Kinds whose pods terminate when their work is done."""
 
 
 def pod_templates(kind: str, inputs: Value) -> tuple[PodTemplate, ...]:
@@ -142,7 +142,7 @@ def _search(value: Value, metadata: Value) -> Iterator[PodTemplate]:
                 yield PodTemplate(amount.not_visible(_ELSEWHERE), metadata)
                 return
     named = value.get("name").raw
-    if isinstance(named, str) and _GPUS.match(named) and value.get("quantity").present:  # request of a Spark job
+    if isinstance(named, str) and _GPUS.match(named) and value.get("quantity").present:  # GPUs of a Spark job
         yield PodTemplate(value.not_visible(_ELSEWHERE), metadata)
     own = value.get("metadata")
     for key, inner in value.entries():

@@ -318,8 +318,8 @@ class _KubernetesNode(NodePool):
 
     @property
     def taints(self) -> tuple[NodeTaint, ...]:
-        # Pulumi ignores changes to the list.
-        # After a refresh, the list contains the taints of all writers.
+        # Pulumi ignores changes to the list of taints.
+        # After a refresh, this list contains the taints that any client has set.
         declared = self.annotations.get(names.TAINTS_ANNOTATION).text()
         if declared is None:
             return super().taints

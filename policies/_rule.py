@@ -89,7 +89,7 @@ class Settings(RuleModel):
 
 
 class Subject(Protocol):
-    """A pool, workload, config or namespace that a rule checks. These properties never raise."""
+    """A pool, workload, config or namespace that a rule checks. Reading these properties never raises an error."""
 
     @property
     def resource(self) -> Resource:
@@ -142,7 +142,7 @@ class Rule(Generic[SubjectT, SettingsT]):
     `check` yields the breaches of one subject. It raises `NotVisible` if it needs a value that is not visible. The
     breaches that it has already yielded are kept. `remedy` describes the values that its remedies write, and is
     empty if the rule has none. A rule with remedies checks one resource at a time. For a rule about objects
-    that members create, `before_only` is the reason why admission has no such rule.
+    that members create, `before_only` is the reason why the API server has no such rule at admission.
     """
 
     id: str

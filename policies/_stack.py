@@ -132,8 +132,8 @@ class Stack:
         return cast("ViewT", self._views[build])
 
     def once(self, key: Hashable, answer: Callable[[], AnswerT]) -> AnswerT:
-        """Return `answer()`, cached by `key`. A NotVisible that it raises is also cached, and raised again each
-        time.
+        """Return `answer()`, cached by `key`. If it raises NotVisible, the error is cached and raised again for
+        the same key.
         """
         if key not in self._answers:
             try:
@@ -148,7 +148,7 @@ class Stack:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ObjectSubject:
-    """One object that a rule checks on its own."""
+    """A single object as the subject of a rule."""
 
     resource: Resource
 

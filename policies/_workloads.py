@@ -20,7 +20,7 @@ from policies._pod_templates import (
 from policies._pools import NodePool, NodeTaint, pools
 from policies._stack import ObjectSubject, Stack
 
-# The pod specs in these kinds start no pods by themselves. For TrainJobs, see `additions`.
+# Objects of these kinds may contain pod specs but start no pods. For TrainJobs, see `additions`.
 _WITHOUT_PODS = frozenset(
     {
         "core/ConfigMap",
@@ -138,7 +138,7 @@ class Workload(ObjectSubject):
 
     @property
     def ends(self) -> bool:
-        """Whether the pods belong to a job, which terminates by itself."""
+        """Whether the pods belong to a job, which ends when its work is done."""
         return self.resource.kind in BATCH_KINDS
 
     @property

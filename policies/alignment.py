@@ -147,7 +147,7 @@ def _policy(pool: NodePool) -> str | None:
 def _of_machine(pool: str, machine: MachineType, *, single: bool) -> _Numa | None:
     nodes = Counter(machine.numa_nodes or ())
     if len(nodes) < 2:
-        return None  # a single NUMA node, or the machine hides its topology
+        return None  # one NUMA node, or an unknown topology
     return _Numa(pool, tuple(sorted(nodes.values(), reverse=True)), machine.vcpu // (max(nodes) + 1), single)
 
 

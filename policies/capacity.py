@@ -77,7 +77,7 @@ class CapacitySettings(Settings):
     """GPU capacity of pools that are deployed by another stack."""
 
     capacity: dict[str, int] = {}
-    """For a team's stack: the maximum number of each GPU resource that the environment's pools can have."""
+    """In a team's stack, the maximum amount of each GPU resource in the pools of the environment."""
 
 
 class OvercommitSettings(CapacitySettings):

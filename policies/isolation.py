@@ -99,7 +99,7 @@ def _runtime_class(_: Stack, workload: Workload, settings: SystemSettings) -> It
         yield Breach(
             at=runtime,
             found=f"runtimeClassName {runtime.text()} on pods that request no GPU",
-            allowed="the default runtime class, because images can set the variable themselves",
+            allowed="the default runtime class, because images can set NVIDIA_VISIBLE_DEVICES",
             fix="remove it, or request a GPU",
         )
 
@@ -220,12 +220,12 @@ def _gpu_taints(stack: Stack) -> list[NodeTaint]:
 gpu_privileged_hostpath = Rule(
     id="gpu-privileged-hostpath",
     severity=Severity.CRITICAL,
-    description="Pods on GPU nodes have no access to the node. A privileged pod would have access to all its "
-    "GPUs.",
+    description="Pods on GPU nodes have no access to the node. A privileged pod would have access to all GPUs "
+    "of the node.",
     subjects=lambda stack: stack.view(workloads),
     check=_reaches_the_node,
     settings=HostPathSettings,
-    before_only="Pod Security refuses this in the namespaces of teams, even for pods without GPUs",
+    before_only="Pod Security refuses such pods in the namespaces of teams, even pods without GPUs",
 )
 
 
@@ -253,7 +253,7 @@ gpu_wildcard_toleration = Rule(
     id="gpu-wildcard-toleration",
     severity=Severity.HIGH,
     description="Pods do not tolerate the taints of drained nodes. Pods without GPUs do not tolerate the taints "
-    "of GPU nodes and do not occupy them.",
+    "of GPU nodes. Otherwise they could occupy GPU nodes.",
     subjects=lambda stack: stack.view(workloads),
     check=_needless_toleration,
     settings=SystemSettings,

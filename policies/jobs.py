@@ -31,7 +31,8 @@ def _no_shared_memory(stack: Stack, workload: Workload, _: Settings) -> Iterator
         return
     if not workload.trains(stack) or workload.namespace == names.HEADROOM_NAMESPACE:  # headroom pods are idle
         return
-    if workload.resource.kind.startswith("ray.io/"):  # KubeRay mounts a /dev/shm as large as the memory
+    # KubeRay mounts a /dev/shm that is as large as the pod's memory.
+    if workload.resource.kind.startswith("ray.io/"):
         return
     if _mps_mounts_its_own(stack, workload):
         return
@@ -54,7 +55,8 @@ def _no_shared_memory(stack: Stack, workload: Workload, _: Settings) -> Iterator
             at=mounts,
             found=f"{_SHM} in memory without a sizeLimit" if sized else f"no in-memory volume at {_SHM}",
             allowed=f"an emptyDir with medium: Memory and a sizeLimit, mounted at {_SHM}",
-            fix=f"add one; otherwise {_SHM} has only 64 MiB. Its content counts towards the container's memory",
+            fix=f"add one; otherwise {_SHM} has only 64 MiB. Files in the volume count towards the container's "
+            "memory",
         )
 
 

@@ -109,7 +109,7 @@ def _layout_errors(stack: Stack, pool: NodePool, layout: MigLayout | None) -> It
         if table is None:
             continue
         if layout is None:
-            # The operator generates `all-<profile>`.
+            # The operator generates the layouts all-<profile>.
             # The layouts all-balanced and all-enabled always fit.
             profile = (label.text() or "").removeprefix("all-")
             error = layout_error(table, {profile: 1}, gpu.product) if "g." in profile else None

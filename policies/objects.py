@@ -88,7 +88,7 @@ class DeviceClaim(ObjectSubject):
         spec = self.resource.inputs.get("spec")
         devices = spec.get("spec", "devices") if spec.get("spec").present else spec.get("devices")
         for request in devices.get("requests").items():
-            yield request  # v1beta1 has the fields at this level
+            yield request  # in v1beta1, the request itself contains the fields
             yield request.get("exactly")
             yield from request.get("firstAvailable").items()
 
@@ -137,7 +137,7 @@ gpu_claim_requests = Rule(
     id="gpu-claim-requests",
     severity=Severity.CRITICAL,
     description="A claim requests free GPUs, at most as many as a node has. `adminAccess` would include GPUs of "
-    "others.",
+    "other pods.",
     subjects=lambda stack: stack.view(device_claims),
     check=_claimed_too_much,
     settings=SystemSettings,

@@ -65,7 +65,7 @@ def _own_plugin(stack: Stack, pool: NodePool) -> tuple[str, Value, str] | None:
     text = (image.text() or "").casefold() if image is not None else ""
     if image is None or not text.startswith("bottlerocket"):
         return None
-    # Only the NVIDIA variant has the plugin. Karpenter selects that variant for GPU nodes itself.
+    # Only the NVIDIA variant contains the plugin. Karpenter always selects this variant for GPU nodes.
     if pool.resource.type == EKS_NODE_GROUP and not pool.declares_gpus:
         return None
     return "Bottlerocket's own", image, "use an AL2023 image"

@@ -52,9 +52,9 @@ def _names_a_server(_: Stack, workload: Workload, settings: VolumeSettings) -> I
                 yield Breach(
                     at=volume.get(kind),
                     found=f"a volume of {kind}",
-                    allowed="volumes of claims; otherwise the node mounts the server or disk and bypasses "
+                    allowed="PersistentVolumeClaims; otherwise the node mounts the server or disk and bypasses "
                     "network policies",
-                    fix="write a PersistentVolumeClaim",
+                    fix="use a PersistentVolumeClaim",
                 )
         driver = volume.get("csi", "driver")
         if driver.present and driver.text() not in settings.drivers:
@@ -69,7 +69,8 @@ def _names_a_server(_: Stack, workload: Workload, settings: VolumeSettings) -> I
 volume_source = Rule(
     id="volume-source",
     severity=Severity.HIGH,
-    description="Pods use volumes of claims. A volume that names a server or a disk bypasses network policies.",
+    description="Pods mount network storage through claims. A volume that names a server or a disk bypasses "
+    "network policies.",
     subjects=lambda stack: stack.view(with_additions),
     check=_names_a_server,
     settings=VolumeSettings,

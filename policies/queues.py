@@ -193,7 +193,7 @@ class QueuedObject(ObjectSubject):
 
 
 def queued_objects(stack: Stack) -> tuple[QueuedObject, ...]:
-    """Return every object that creates pods."""
+    """Return every object that creates pods, and every TrainJob."""
     return tuple(QueuedObject(resource) for resource in stack.of_kind(*KINDS, "trainer.kubeflow.org/TrainJob"))
 
 
@@ -204,7 +204,7 @@ def _joins_others(stack: Stack, queued: QueuedObject, _: Settings) -> Iterator[B
     metadata = [resource.inputs.get("metadata")]
     if resource.kind in KINDS:
         metadata += [template.metadata for template in pod_templates(resource.kind, resource.inputs)]
-    if resource.kind == "batch/CronJob":  # its Jobs have this metadata
+    if resource.kind == "batch/CronJob":  # metadata of the Jobs that it creates
         metadata.append(resource.inputs.get("spec", "jobTemplate", "metadata"))
     for one in metadata:
         for field in ("labels", "annotations"):

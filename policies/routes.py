@@ -81,7 +81,7 @@ route_host = Rule(
     id="route-host",
     severity=Severity.HIGH,
     description="Routes of a team use only hosts that the stack file assigns to it. Otherwise they could "
-    "take the requests of others.",
+    "take the requests of other teams.",
     subjects=lambda stack: stack.view(routes),
     check=_takes_hosts,
     settings=RouteHostSettings,

@@ -88,7 +88,7 @@ def _request_is_not_limit(_: Stack, workload: Workload, __: Settings) -> Iterato
                 + (f"with a limit of {limit.see()}" if limit is not None else "without a limit"),
                 allowed="requests equal to limits, because a GPU cannot be overcommitted",
                 fix=f"write {resource} only under limits; the request defaults to the limit",
-                # If the two numbers differ, the intended number is not known.
+                # If the request and the limit differ, the intended number is not known.
                 remedy=Remedy(container.spec.get("resources", "limits", resource), request.see())
                 if limit is None
                 else None,
@@ -103,7 +103,7 @@ gpu_requests_equal_limits = Rule(
     check=_request_is_not_limit,
     settings=Settings,
     before_only="the API server itself refuses such a pod as invalid",
-    remedy="the request as the limit, if a container has no limit",
+    remedy="a limit equal to the request, if a container has no limit",
 )
 
 
