@@ -47,8 +47,9 @@ def etcd(binaries: Binaries) -> Component:
             f"--listen-peer-urls={peer}",
             f"--initial-advertise-peer-urls={peer}",
             f"--initial-cluster=sandbox={peer}",
-            "--unsafe-no-fsync",  # data can only be lost if the whole machine crashes
-            "--backend-batch-interval=1s",  # ten times the default; safe, because etcd's log already has the data
+            "--unsafe-no-fsync",  # without fsync, only a crash of the whole machine can lose data
+            # Ten times the default. No data is lost, because etcd's write-ahead log already contains it.
+            "--backend-batch-interval=1s",
             "--max-request-bytes=8388608",  # a large CRD with its managed fields exceeds etcd's default of 1.5 MiB
             "--log-level=warn",
         ],
@@ -186,7 +187,7 @@ def environment(layout: Layout) -> Mapping[str, str]:
         "TMPDIR": str(layout.scratch),
         "KWOK_WORKDIR": str(layout.scratch),
         # With one thread and fewer garbage collections, the Go processes use a quarter less CPU time.
-        # They are not slower for a cluster of this size.
+        # A cluster as small as a sandbox does not become slower.
         "GOMAXPROCS": "1",
         "GOGC": "300",
     }

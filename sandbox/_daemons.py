@@ -29,7 +29,7 @@ _children: list[subprocess.Popen[bytes]] = []
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """A daemon of the sandbox that has the data folder `folder`."""
+    """A daemon of the sandbox whose data folder is `folder`."""
 
     name: str
     folder: Path

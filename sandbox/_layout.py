@@ -172,7 +172,8 @@ class Layout:
         except FileNotFoundError:
             return False
         found = re.findall(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----\n", chain, re.DOTALL)
-        if len(found) < 2:  # incomplete, because the authority's certificate follows the server's certificate
+        # The API server writes its own certificate first and the authority's certificate last.
+        if len(found) < 2:
             return False
         _write(self.authority, found[-1])
         for user in IDENTITIES:

@@ -21,7 +21,8 @@ def file_lock(path: Path, *, on_wait: Callable[[], None] | None = None) -> Gener
                 if on_wait is not None:
                     on_wait()
                 fcntl.flock(handle, fcntl.LOCK_EX)
-            if _is_still_at(handle.fileno(), path):  # otherwise the folder was removed in the meantime
+            # If `path` is no longer the locked file, its folder was removed while this process waited.
+            if _is_still_at(handle.fileno(), path):
                 yield
                 return
 

@@ -84,7 +84,7 @@ class GoModule:
         """Flags for `go list` and `go build`."""
         tags = [f"-tags={','.join(self.tags)}"] if self.tags else []
         # The linker drops DWARF data anyway.
-        # If the data is not written at all, the build uses an eighth less CPU time.
+        # If the compiler writes no DWARF data, the build uses an eighth less CPU time.
         return ["-mod=readonly", "-trimpath", "-gcflags=all=-dwarf=false", f"-ldflags={self.link_flags}", *tags]
 
     @property
@@ -157,7 +157,7 @@ KEDA: Final = GoModule(
 PROMETHEUS_MODULE: Final = "github.com/prometheus/prometheus"
 # Built only for tests, by `python -m sandbox.build --prometheus`, if Debian's package is not installed.
 # The build tag leaves out service discovery, which tests do not need.
-# It would link the clients of every cloud.
+# Service discovery would link the clients of every cloud.
 PROMETHEUS: Final = GoModule(
     _HERE / "prometheus",
     {program: f"{PROMETHEUS_MODULE}/cmd/{program}" for program in ("prometheus", "promtool")},

@@ -151,7 +151,8 @@ def _json(text: bytes) -> Document:
 
 
 def _is_established(definition: Document) -> bool:
-    conditions: Sequence[Document] = definition["status"].get("conditions") or []  # null in a new definition
+    # The conditions of a new definition are null.
+    conditions: Sequence[Document] = definition["status"].get("conditions") or []
     return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)
 
 

@@ -54,9 +54,9 @@ def read_origin() -> Origin:
 
 
 def named_folders(folder: Path, kubernetes: str) -> tuple[Path, ...]:
-    """Return the folders with the control plane of a minor version: the subfolder, such as `1.36`, and the folder
-    itself.
+    """Return the folders that contain the control plane of a minor version.
 
+    These are `folder`, which the environment variable names, and its subfolder for the version, such as `1.36`.
     Raises BadInput, which lists every binary that is missing or has another minor version.
     """
     folders = _search_path(folder, kubernetes)
@@ -80,7 +80,7 @@ def named_folders(folder: Path, kubernetes: str) -> tuple[Path, ...]:
 
 
 def has_programs(folder: Path, module: GoModule) -> bool:
-    """Return whether a named folder has the binaries of an optional module, such as Kueue.
+    """Return whether a folder from the environment variable has the binaries of an optional module, such as Kueue.
 
     Raises BadInput if the manifests of these binaries are missing.
     """
@@ -100,8 +100,8 @@ def has_programs(folder: Path, module: GoModule) -> bool:
 
 
 def named_version(folder: Path, kubernetes: str) -> str | None:
-    """Return the version of the API server in a named folder, such as `v1.36.3`, or None if there is no API
-    server.
+    """Return the version of the API server in a folder from the environment variable, such as `v1.36.3`, or None
+    if the folder contains no API server.
     """
     path = _find(_search_path(folder, kubernetes), "kube-apiserver")
     return _read_version(path)[0] if path is not None else None
@@ -128,7 +128,7 @@ def _version_problem(path: Path, folder: Path, kubernetes: str) -> Problem | Non
 
 
 def _read_version(path: Path) -> tuple[str | None, str]:
-    """Return the version that a Kubernetes binary reports, or None and the reason."""
+    """Return the version that a Kubernetes binary reports, or None and the reason why it reports none."""
     try:
         answer = subprocess.run(
             [str(path), "--version"],

@@ -66,13 +66,14 @@ _DL: Final = "dl.k8s.io/release/{version}/bin/linux/{architecture}/{program}"
 _ETCD: Final = "github.com/etcd-io/etcd/releases/download/{version}"
 _KWOK: Final = "kubernetes-sigs/kwok/releases"
 # Sources, read on 2026-11-28:
-# - Kubernetes: https://kubernetes.io/releases/download/ and the CHANGELOG of each minor version list server
-#   programs for Linux only; https://kubernetes.io/docs/tasks/tools/install-kubectl-linux/ has the checksum's URL.
+# - Kubernetes publishes server programs only for Linux: https://kubernetes.io/releases/download/.
+# - The CHANGELOG of each Kubernetes minor version lists the same programs.
+# - URL of a Kubernetes checksum: https://kubernetes.io/docs/tasks/tools/install-kubectl-linux/.
 # - etcd: scripts/release.sh of etcd-io/etcd writes SHA256SUMS of the archives.
-# - KWOK: hack/releases.sh of kubernetes-sigs/kwok uploads the binaries without checksums. GitHub computes a digest
-#   of each release file when it is uploaded, and its API has returned the digest since 2025-06-03:
+# - KWOK: hack/releases.sh of kubernetes-sigs/kwok uploads the binaries without checksums.
+#   GitHub computes a digest of each uploaded release file. Its API has returned the digest since 2025-06-03:
 #   https://github.blog/changelog/2025-06-03-releases-now-expose-digests-for-release-assets/
-# - Kueue, Karpenter and KEDA publish their controllers only as container images, so they are built.
+# - Kueue, Karpenter and KEDA publish their controllers only as container images, so the sandbox builds them.
 _PUBLICATIONS: Final = {
     **{program: _Publication(KUBERNETES, _DL, f"{_DL}.sha256") for program in KUBERNETES_PROGRAMS},
     "etcd": _Publication(

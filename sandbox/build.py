@@ -46,12 +46,12 @@ GO_MODULE: Final = DEFAULT.folder
 
 @dataclass(frozen=True, slots=True)
 class Binaries:
-    """The binaries, in one or more folders."""
+    """Binaries of the control plane, in one or more folders."""
 
     folders: tuple[Path, ...]
 
     def path(self, program: str) -> Path:
-        """Return the executable of `program`, from the first folder that has it."""
+        """Return the executable of `program`, from the first folder that contains it."""
         found = (folder / program for folder in self.folders if (folder / program).exists())
         return next(found, self.folders[0] / program)
 
@@ -84,8 +84,8 @@ def binaries(
     Raises:
         LookupError: a sandbox cannot run this version.
         BadInput: the environment variable has an invalid value, or its folder lacks binaries.
-        UnknownOutcome: a download has a wrong checksum, a named mirror lacks binaries, Go is missing and
-            cannot be installed, the build failed, or the cache is not writable.
+        UnknownOutcome: a download has a wrong checksum, the mirror in the environment variable lacks binaries,
+            Go is missing and cannot be installed, the build failed, or the cache is not writable.
     """
     origin = read_origin()
     module = module_of(kubernetes) if kubernetes is not None else DEFAULT
@@ -164,7 +164,7 @@ def _release_folder(module: GoModule) -> Path:
 
 
 def _named_binaries(folder: Path, module: GoModule, optional: Iterable[GoModule], progress: Progress) -> Binaries:
-    """Return the binaries in a named folder. If the folder lacks optional binaries, they are built."""
+    """Return the binaries in a folder from the environment variable. Missing optional binaries are built."""
     folders = [*named_folders(folder, module.kubernetes)]
     for each in optional:
         if not has_programs(folder, each):
@@ -230,7 +230,7 @@ def _download(module: GoModule, folder: Path, origin: Origin, progress: Progress
     for leftover in folder.parent.glob(".downloading-*"):
         shutil.rmtree(leftover, ignore_errors=True)
     programs = join_words(release.program for release in answers.sums)
-    progress.line(f"Downloading {programs} into {folder}, once; it takes about a minute")
+    progress.line(f"Downloading {programs} into {folder}. This happens only once and takes about a minute")
     prefix = ".downloading-"
     with tempfile.TemporaryDirectory(prefix=prefix, dir=folder.parent, ignore_cleanup_errors=True) as temporary:
         complete = Path(temporary) / "bin"
@@ -249,8 +249,8 @@ def _download(module: GoModule, folder: Path, origin: Origin, progress: Progress
 
 
 def _survey(module: GoModule, origin: Origin) -> Survey:
-    """Return which binaries can be downloaded, and why other binaries cannot. Raises UnknownOutcome if a named
-    mirror lacks a binary.
+    """Return which binaries can be downloaded, and why other binaries cannot. Raises UnknownOutcome if the
+    mirror in the environment variable lacks a binary.
     """
     if origin.build_only:
         return Survey(reasons=dict.fromkeys(module.packages, Reason(f"{VARIABLE}={BUILD}", "is set")))
@@ -263,8 +263,8 @@ def _survey(module: GoModule, origin: Origin) -> Survey:
 def _mirror_error(origin: Origin, reasons: Mapping[str, Reason]) -> UnknownOutcome:
     return UnknownOutcome(
         f"{VARIABLE} names the mirror {origin.mirror}, which does not provide {join_words(reasons)}:"
-        f" {_because(reasons)}. Correct the mirror, unset the variable to use the hosts themselves, or set it to"
-        f" {BUILD} to build the programs from Go modules."
+        f" {_because(reasons)}. Correct the mirror, unset the variable to download from the original hosts, or set"
+        f" it to {BUILD} to build the programs from Go modules."
     )
 
 

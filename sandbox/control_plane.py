@@ -35,7 +35,7 @@ from sandbox.diagnosis import diagnose, require_disk
 from sandbox.versions import check_kubernetes
 
 _START_SECONDS: Final = 300.0  # A start takes 4 s, and over 120 s on a machine with a load of 30.
-_ANSWER_SECONDS: Final = 60.0  # for components that were already started and only have to answer
+_ANSWER_SECONDS: Final = 60.0  # time limit for components that an earlier `up` has started
 _POLL_SECONDS: Final = 0.05
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?")
 
@@ -224,14 +224,14 @@ class _Starter:
 
     def run(self, api_port: int | None, definitions: Sequence[Document]) -> Status:
         layout, binaries = self._layout, self._binaries
-        layout.folder.chmod(0o700)  # nothing else protects etcd's sockets
+        layout.folder.chmod(0o700)  # only these permissions protect etcd's sockets
         settings = self._settings(api_port)
         layout.scratch.mkdir(exist_ok=True)
         layout.ensure_tokens()
 
         self._ensure(_components.etcd(binaries))
         self._ensure(_components.api_server(binaries, layout, settings.api_port))
-        from sandbox import _objects  # imported while the API server starts
+        from sandbox import _objects  # imported late, to use the time in which the API server starts
         from sandbox.kueue.manifests import definitions as kueue_definitions
 
         self._wait("kube-apiserver", "create its certificate", lambda: layout.write_kubeconfigs(settings))
@@ -292,7 +292,8 @@ class _Starter:
                 Daemon(component, layout.folder).stop(grace_seconds=10.0)
             if layout.certificate_is_old():
                 shutil.rmtree(layout.certificates)
-        layout.write_settings(settings)  # written first, so that an interrupted upgrade continues
+        # The settings are written first, so that the next `up` continues an interrupted upgrade.
+        layout.write_settings(settings)
         return settings
 
     def _ensure(self, component: Component, prepare: Callable[[], None] | None = None) -> None:
@@ -348,7 +349,7 @@ def _claim(name: str, data_dir: Path | None) -> Path:
     # The folder must not contain other files, because `down` removes it.
     if not Layout(wanted).lock.exists() and any(wanted.iterdir()):
         raise BadInput("sandbox", [Problem("--data-dir", f"other files in {wanted}", "an empty or new folder")])
-    if home.is_symlink() and not home.exists():  # the link's folder was deleted
+    if home.is_symlink() and not home.exists():  # the folder that the link points to was deleted
         home.unlink()
     if data_dir is not None and not home.exists():
         home.parent.mkdir(parents=True, exist_ok=True)
@@ -363,7 +364,7 @@ def _is_ready(layout: Layout, settings: Settings) -> bool:
         with contextlib.closing(connection):
             connection.request("GET", "/readyz", headers={"Authorization": f"Bearer {layout.token(ADMIN)}"})
             return connection.getresponse().status == HTTPStatus.OK
-    except (OSError, http.client.HTTPException):  # no certificate yet, or the server is not listening yet
+    except (OSError, http.client.HTTPException):  # the server has no certificate yet, or is not listening yet
         return False
 
 

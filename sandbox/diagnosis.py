@@ -13,7 +13,7 @@ from gpu_platform.base.paths import sandbox_dir
 from sandbox._daemons import Daemon
 
 LOW_DISK_MIB: Final = 512  # etcd, logs and audit data of a sandbox grow by about 10 MiB an hour
-NO_DISK_MIB: Final = 64  # etcd cannot even create its write-ahead log, which needs 64 MiB
+NO_DISK_MIB: Final = 64  # with less, etcd cannot even create its write-ahead log
 _COMPONENTS: Final = ("etcd", "kube-apiserver")
 
 
@@ -24,7 +24,7 @@ def diagnose(name: str) -> str:
     if (free := free_mib(folder)) < LOW_DISK_MIB:
         parts.append(f"The disk of {folder} has only {free} MiB left: delete files first.")
     parts += [
-        f"{component} of the sandbox does not run." for component in _COMPONENTS if not _runs(component, folder)
+        f"{component} of the sandbox is not running." for component in _COMPONENTS if not _runs(component, folder)
     ]
     logs = ", ".join(str(Daemon(component, folder).log) for component in _COMPONENTS)
     parts.append(f"Logs: {logs}. `gpu-platform sandbox up --name {name}` starts the stopped components")
@@ -32,7 +32,7 @@ def diagnose(name: str) -> str:
 
 
 def require_disk(folder: Path) -> None:
-    """Raise UnknownOutcome if the disk of a sandbox's data folder is full, so that no component could start."""
+    """Raise UnknownOutcome if the disk of a sandbox's data folder is so full that no component could start."""
     if (free := free_mib(folder)) < NO_DISK_MIB:
         raise UnknownOutcome(
             f"the disk of {folder} has {free} MiB left; a sandbox needs at least {NO_DISK_MIB} MiB to start and "

@@ -1,5 +1,6 @@
-"""Checks that a sandbox can run a Kubernetes version: it must be available, and be the same or the next minor
-version.
+"""Checks that a sandbox can run a Kubernetes version.
+
+The version must be available, and must be the sandbox's current minor version or the next one.
 """
 
 from __future__ import annotations

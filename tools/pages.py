@@ -32,7 +32,7 @@ def publish(site: Path, pages: Path, version: str) -> None:
     ]
     (pages / "versions.json").write_text(json.dumps(listed, indent=2) + "\n", "utf-8")
     (pages / "index.html").write_text(_FORWARD, "utf-8")
-    (pages / ".nojekyll").touch()  # GitHub serves the files unchanged
+    (pages / ".nojekyll").touch()  # tells GitHub Pages to serve the files unchanged
 
 
 def _replace(source: Path, target: Path) -> None:

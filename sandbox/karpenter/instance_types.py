@@ -17,13 +17,13 @@ from sandbox.simulator.allocatable import MAX_PODS, node_allocatable
 REGION: Final = "us-east-2"
 _PRICED: Final = (REGION, "us-east-1")  # prices only determine which of two machine types is cheaper
 ZONES: Final = tuple(f"{REGION}{letter}" for letter in "abc")
-# Amount that the provider subtracts from the capacity of every node (kwok/cloudprovider/helpers.go,
-# newInstanceType).
+# Amount that the provider subtracts from the capacity of every node.
+# Source: kwok/cloudprovider/helpers.go, newInstanceType.
 _KWOK_CPU_MILLICORES: Final = 100
 _KWOK_MEMORY_MIB: Final = 10
 _DISK: Final = "90Gi"
-# Price of spot nodes as a fraction of the on-demand price, so that Karpenter prefers them.
-# Not an AWS price.
+# Price of spot nodes as a fraction of the on-demand price, so that Karpenter prefers spot nodes.
+# The fraction does not come from AWS prices.
 _SPOT_PART: Final = 0.4
 _UNPRICED: Final = 1.0  # price of a machine type without a list price
 

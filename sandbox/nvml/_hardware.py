@@ -21,13 +21,13 @@ from sandbox.nvml._profile import Nics, NodeProfile
 from sandbox.nvml._recording import Recording
 
 _TWO_ON_A_BOARD: Final = ("gb200", "gb300")  # source: NVIDIA/k8s-test-infra#727 (nvidia-smi); read 2026-11-29
-_UUIDS: Final = uuid.UUID("8f3a1c52-6d0e-4a67-9b7c-2f5d1e904c11")  # keeps a node's UUIDs stable
+_UUIDS: Final = uuid.UUID("8f3a1c52-6d0e-4a67-9b7c-2f5d1e904c11")  # fixed, so that a node keeps its UUIDs
 _HGX_GPUS: Final = 8
 _FIRST_BUS: Final = 0x10
 _FIRST_NIC_BUS: Final = 0x80
 _SWITCH: Final = "0000:00:01.0"
-_POWER_LIMIT: Final = 400_000  # in mW; needs no source, because checks compare it only with the default limit
-LINK_SLOTS: Final = {2: 6, 3: 12, 4: 18, 5: 18}  # number of NVLinks by NVLink version, used or not
+_POWER_LIMIT: Final = 400_000  # in mW; any value works, because checks compare it only with the default limit
+LINK_SLOTS: Final = {2: 6, 3: 12, 4: 18, 5: 18}  # number of used and unused NVLinks, by NVLink version
 
 NO_LIBRARY: Final = "cannot open shared object file: No such file or directory"  # message of the dynamic loader
 
@@ -122,7 +122,7 @@ class SimulatedGpu:
     gsp_firmware: str | None = None
     """Version of the GSP firmware, or None for the driver's version."""
     growth: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Growth per minute of each error counter that grows, by the counter names in `GrowingErrors`."""
+    """Growth per minute of each growing error counter. The keys are counter names from `GrowingErrors`."""
     lost: bool = False
 
     def grown(self, counter: str) -> int:
@@ -351,7 +351,7 @@ def _gpu_with(
             return replace(state, sram_exceeded=True)
         case faults.RetiredPages():
             if state.remapped_rows is not None:
-                raise wrong(path, fault.kind, f"none on {gpu.model}: it remaps rows")
+                raise wrong(path, fault.kind, f"none on {gpu.model}, which remaps rows instead")
             return replace(state, retired_pages=(fault.single_bit, fault.double_bit, fault.pending))
         case faults.RecoveryNeeded():
             return replace(state, recovery_action=faults.RECOVERY_ACTIONS.index(fault.action))
@@ -391,7 +391,7 @@ def _gpu_with(
             return replace(state, links=links)
         case faults.FabricUnregistered():
             if state.fabric_state == FABRIC_NOT_SUPPORTED:
-                raise wrong(path, fault.kind, f"none on {gpu.model} in this machine: NVLink ends at the node")
+                raise wrong(path, fault.kind, f"none on {gpu.model} in this machine: no NVLink to other nodes")
             return replace(state, fabric_state=FABRIC_IN_PROGRESS)
         case faults.FabricDegraded():
             if state.fabric_state == FABRIC_NOT_SUPPORTED:
@@ -399,7 +399,7 @@ def _gpu_with(
             return replace(state, fabric_degraded=True)
         case faults.OtherClique():
             if not state.fabric_cluster.strip("0"):
-                raise wrong(path, fault.kind, f"none on {gpu.model} in this machine: NVLink ends at the node")
+                raise wrong(path, fault.kind, f"none on {gpu.model} in this machine: no NVLink to other nodes")
             return replace(state, fabric_clique=fault.clique)
         case faults.PcieWidth():
             return replace(state, pcie_link_width=fault.width)
@@ -437,7 +437,7 @@ def _node_with(node: SimulatedNode, fault: faults.Fault, path: str) -> Simulated
             return replace(node, refused=BrokenCall(fault.call, fault.index))
         case faults.ImexMissing():
             if not node.imex_channels:
-                raise wrong(path, fault.kind, "none on this machine: NVLink ends at the node")
+                raise wrong(path, fault.kind, "none on this machine: no NVLink to other nodes")
             return replace(node, imex_channels=False)
         case faults.LockedMemory():
             return replace(node, locked_memory=fault.limit)

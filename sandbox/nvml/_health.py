@@ -35,7 +35,7 @@ _NVLINK_COUNT: Final = 91
 _REMAPPED: Final = (142, 143, 144, 145)  # field IDs: correctable, uncorrectable, pending, failure
 _SLOWDOWN_TLIMIT: Final = 194
 _RECOVERY_ACTION: Final = 230
-# CRC errors of flits, CRC errors of data, replays and recoveries, by field ID, each summed over all links
+# Field IDs of sums over all links: CRC errors of flits, CRC errors of data, replays and recoveries.
 _NVLINK_ERRORS: Final = {38: "", 45: "NVLink CRC errors", 52: "NVLink replays", 59: "NVLink recoveries"}
 
 _CORRECTED: Final = 0  # nvmlMemoryErrorType_t

@@ -172,7 +172,7 @@ class Installation:
             own = Path(self._files.name, "self")
             own.mkdir()
             (own / "limits").write_text(limits(node))
-        self._set(PROC_VARIABLE, self._files.name)  # hides the processes of this machine
+        self._set(PROC_VARIABLE, self._files.name)  # hides this machine's processes from the agent
         self._set(DEVICES_VARIABLE, str(Path(self._files.name, "devices")))
         if node.pci_devices is not None or node.numa_files:
             self._set(SYSFS_VARIABLE, str(sysfs_of(node)))

@@ -29,7 +29,7 @@ class Recording:
 
     @property
     def gpu_count(self) -> int:
-        """Number of GPUs that NVML reported or, if it reported no number, that it returned by index."""
+        """Number of GPUs that NVML reported. If it reported none, the number of GPUs that it returned by index."""
         count, _ = self.answers.get("nvmlDeviceGetCount", (None, ""))
         if isinstance(count, int):
             return count
@@ -44,7 +44,7 @@ class Recording:
         return "" if problem else None
 
     def of(self, function: str, device: str = "") -> Any:  # noqa: ANN401 - JSON
-        """Return the recorded value of a call that only its function and device identify, or None if it has no
+        """Return the recorded value of a call without arguments other than its device, or None if there is no
         value.
         """
         return self.answers.get(f"{function} on {device}" if device else function, (None, ""))[0]

@@ -28,7 +28,8 @@ from sandbox.nvml.faults import LOCATIONS
 
 HANGS: Final = "did-not-return"
 CRASHES: Final = "ended-the-process"
-_OWN_CODES: Final = 900  # first code for error texts that NVML does not have; NVML's only higher code is 999
+# First status for recorded errors that NVML does not define. NVML's only higher status is 999.
+_OWN_CODES: Final = 900
 # NVML statuses of error kinds that the node agent names itself (_KINDS in validators/agent/nvml.py).
 # The names of the other kinds are NVML's error texts in lower case, with hyphens.
 _KINDS: Final = {

@@ -54,7 +54,7 @@ class GpuLost(GpuFault):
 
 
 class WrongProduct(GpuFault):
-    """The GPU is a different model."""
+    """The GPU reports the product name of a different model."""
 
     kind: Literal["wrong-product"] = "wrong-product"
     product: str
@@ -92,7 +92,7 @@ class HardwareSlowdown(GpuFault):
 
 
 class PowerBrake(GpuFault):
-    """The power supply slows the clocks down."""
+    """The power supply makes the GPU lower its clocks."""
 
     kind: Literal["power-brake"] = "power-brake"
 
@@ -326,7 +326,7 @@ class MigPending(GpuFault):
 
 
 class MigConfigFailed(_Fault):
-    """The MIG manager fails, and no GPU gets instances. The simulated MIG manager sets the node's label."""
+    """The MIG manager creates no instances and sets the label `nvidia.com/mig.config.state` to `failed`."""
 
     kind: Literal["mig-config-failed"] = "mig-config-failed"
 
@@ -345,7 +345,7 @@ class MigChangeSlow(_Fault):
 
 
 class WrongDriver(_Fault):
-    """A different driver is installed."""
+    """The node has a driver with a different version than expected."""
 
     kind: Literal["wrong-driver"] = "wrong-driver"
     version: str = "470.57.02"
@@ -411,7 +411,7 @@ class SlowHostLink(GpuFault):
 
 
 class SlowNvlink(GpuFault):
-    """Copies from another GPU and reductions in the node are slow. An active check measures this."""
+    """Copies from another GPU and reductions within the node are slow. An active check measures this."""
 
     kind: Literal["slow-nvlink"] = "slow-nvlink"
     gb_per_second: float = Field(default=20.0, gt=0)

@@ -97,7 +97,7 @@ class _Server:
     def __init__(self, listener: socket.socket) -> None:
         self._connections: dict[int, socket.socket] = {}
         self._listener = listener
-        self._wake, self._waker = socket.socketpair()  # readable after a process has ended
+        self._wake, self._waker = socket.socketpair()  # `_wake` is readable after a process has ended
         self._selector = selectors.DefaultSelector()
         for end in (self._wake, self._waker, listener):
             end.setblocking(False)

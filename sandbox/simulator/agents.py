@@ -16,7 +16,7 @@ from typing import Final
 from sandbox.simulator.agent_server import READ
 
 _CLIENT: Final = Path(__file__).with_name("agent_client.py")
-_LONGEST: Final = 90  # maximum length of the folder's path; a socket's path has at most 107, or 103 on macOS
+_LONGEST: Final = 90  # maximum length of the folder's path; sockets allow 107 characters, or 103 on macOS
 _MOST: Final = 2  # number of servers; during an upgrade, the pods of a platform use two zipapps
 
 
@@ -27,7 +27,7 @@ class _Server:
 
     def stop(self) -> None:
         """Stop the server, which kills the processes that it forked."""
-        self.process.communicate()  # closes the server's standard input
+        self.process.communicate()  # closes the server's standard input, which ends the server
         self.address.unlink(missing_ok=True)
 
 

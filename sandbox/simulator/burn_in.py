@@ -20,11 +20,11 @@ from sandbox.simulator.kube import Object
 
 _PART: Final = "BURN_IN_PART"
 _INDEX: Final = "batch.kubernetes.io/job-completion-index"
-_HOST: Final[Mapping[int, float]] = {3: 12.5, 4: 25.2, 5: 55.3, 6: 110.0}  # GB/s by PCIe generation
+_HOST: Final[Mapping[int, float]] = {3: 12.5, 4: 25.2, 5: 55.3, 6: 110.0}  # bandwidth in GB/s by PCIe generation
 _DEVICE: Final[Mapping[str, float]] = {"volta": 45.0, "ampere": 262.0, "hopper": 372.0, "blackwell": 700.0}
 _REDUCE: Final[Mapping[str, float]] = {"volta": 125.0, "ampere": 232.0, "hopper": 476.0, "blackwell": 830.0}
 _NETWORK: Final[Mapping[str, float]] = {"volta": 10.0, "ampere": 78.3, "hopper": 487.1, "blackwell": 360.0}
-_PCIE_ONLY: Final = 11.0  # GB/s between GPUs without NVLink
+_PCIE_ONLY: Final = 11.0  # bandwidth in GB/s between GPUs without NVLink
 _PRODUCT, _OTHER_PRODUCT = "5c1d0f7a2b9e4386", "0000000000000bad"
 
 
@@ -42,7 +42,7 @@ def burn_in_message(pod: Object, profile: NodeProfile, catalog: Catalog) -> str:
 
 
 def measured(profile: NodeProfile, catalog: Catalog, *, nodes: int) -> dict[str, Any]:
-    """Return the check program's result for one node, or for this node and a healthy node of the same type."""
+    """Return the check program's result for this node alone, or together with a healthy node of the same type."""
     machine = catalog.machine_types[profile.machine_type]
     faults = profile.faults
     if gone := next((fault for fault in faults if isinstance(fault, GpuLost | GpuMissing)), None):

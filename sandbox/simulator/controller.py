@@ -194,7 +194,7 @@ def _reconcile(what: str, reconcile: Callable[[], float]) -> float:
         return reconcile()
     except ApiError as error:
         if error.status in (404, 409):
-            return _IDLE_SECONDS  # deleted or replaced in the meantime
+            return _IDLE_SECONDS  # the object was deleted or replaced in the meantime
         log(f"{what}: {error}")
         return _RETRY_SECONDS
     except Exception:  # one malformed object must not stop the simulation of all others

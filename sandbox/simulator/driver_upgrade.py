@@ -130,7 +130,7 @@ class NodeState:
     name: str
     state: State
     outdated: bool
-    """Whether the node runs a different driver from the ClusterPolicy's."""
+    """Whether the node's driver differs from the driver that the operator installs."""
     unschedulable: bool = False
     ready: bool = True
     skipped: bool = False
@@ -153,7 +153,7 @@ def available_slots(nodes: Sequence[NodeState], policy: UpgradePolicy) -> int:
 
 
 def scaled(value: int | str, total: int) -> int:
-    """Return a number, or a percentage of `total` rounded up (intstr.GetScaledValueFromIntOrPercent)."""
+    """Return a number unchanged, or a percentage of `total` rounded up (intstr.GetScaledValueFromIntOrPercent)."""
     if isinstance(value, str) and value.endswith("%"):
         return math.ceil(total * int(value.removesuffix("%")) / 100)
     return int(value)
@@ -221,7 +221,7 @@ def _claim_names(pod: Object) -> Iterator[tuple[str, str]]:
 
 
 def _holds_gpu(claim: Object | None) -> bool:
-    """Return whether a claim has a GPU. A claim that cannot be read counts as a claim with a GPU
+    """Return whether a GPU is allocated to a claim. A claim that cannot be read counts as a claim with a GPU
     (nodelabeling_controller.go).
     """
     if claim is None:

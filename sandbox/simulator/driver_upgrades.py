@@ -28,7 +28,7 @@ from sandbox.simulator.kube import Api, ApiError, Informer, Object, key_of, log
 _IDLE_SECONDS: Final = 60.0
 _AGAIN_SECONDS: Final = 1.0  # shorter than the 5 s after which kubectl's drain helper retries a refused eviction
 _CONFLICT: Final = 409
-_TOO_MANY_REQUESTS: Final = 429  # the disruption budget does not allow an eviction now
+_TOO_MANY_REQUESTS: Final = 429  # a disruption budget does not allow the eviction now
 
 
 class DriverUpgrades:
@@ -159,7 +159,7 @@ class DriverUpgrades:
             self._api.create(path, body)
         except ApiError as error:
             if error.status == _TOO_MANY_REQUESTS:
-                self._report(node, f"a disruption budget keeps pod {key_of(pod)}")
+                self._report(node, f"a disruption budget prevents the eviction of pod {key_of(pod)}")
             elif error.status not in (404, 409):
                 raise
 
@@ -222,7 +222,7 @@ def _node_state(node: Object, target: str) -> NodeState:
 
 
 def _offers_gpus(node: Object) -> bool:
-    """Return whether the device plugin advertises GPUs again, so that the validator's pod would be ready."""
+    """Return whether the device plugin advertises GPUs again. The validator's pod would then be ready."""
     allocatable: Mapping[str, str] = node["status"].get("allocatable") or {}
     return any(name.startswith("nvidia.com/") and count != "0" for name, count in allocatable.items())
 

@@ -220,7 +220,7 @@ def key_of(item: Object) -> str:
 
 
 def _path_of(collection: str, item: Object) -> str:
-    """Return an object's path from the path of its collection, which covers all namespaces or one."""
+    """Return an object's path. `collection` is the path of its collection, in all namespaces or in one."""
     metadata = item["metadata"]
     namespace = metadata.get("namespace")
     if namespace and "/namespaces/" not in collection:

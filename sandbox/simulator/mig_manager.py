@@ -49,7 +49,7 @@ MigConfigs = Mapping[str, Sequence[MigEntry]]
 class MigOutcome:
     """The result of the MIG manager: the layouts, the reported state, and the reason for this state.
 
-    `at_once` is true if no GPU had to change, so that the state was never `pending`.
+    `at_once` is true if no GPU had to change and the state was therefore never `pending`.
     """
 
     gpus: GpuLayouts

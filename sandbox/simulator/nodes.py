@@ -161,7 +161,7 @@ def simulated_machine(
 
 
 def _fabric(node: Object, machine: MachineType, catalog: Catalog) -> str | None:
-    """Return the UUID of the NVLink fabric of a node's pool (one rack), or None if NVLink ends at the node."""
+    """Return the UUID of the NVLink fabric that connects the nodes of a pool, or None if there is none."""
     labels: Mapping[str, str] = node["metadata"].get("labels") or {}
     pool = labels.get(names.POOL_LABEL)
     if pool is None or catalog.nvlink_domain(machine) is None:

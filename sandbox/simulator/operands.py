@@ -28,7 +28,7 @@ class Operands:
         self._since: dict[str, float] = {}
 
     def reconcile(self, nodes: Sequence[Object], release: str) -> float:
-        """Restart the operands on the next node where they still have another release, and return the seconds
+        """Restart the operands on the next node whose operands have another release, and return the seconds
         until the next step.
         """
         if not release:

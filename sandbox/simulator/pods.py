@@ -80,8 +80,8 @@ class Pods:
         return self._end(pod, measured)
 
     def _end(self, pod: Object, message: str) -> float:
-        """End the containers of a running pod when their time is over, and return the seconds until the next
-        check.
+        """End the containers of a running pod when their run time has passed, and return the seconds until the
+        next check.
 
         `message` is the termination message of the first container.
         """

@@ -150,7 +150,7 @@ def ended_status(pod: Object, ending: Ending, now: datetime) -> dict[str, Any]:
     statuses: list[dict[str, Any]] = []
     for index, before in enumerate(pod["status"]["containerStatuses"]):
         ended = _terminated(before, ending if index == 0 else Ending(0.0), time)
-        status = dict(before)  # copied, because the API server replaces the whole list
+        status = dict(before)  # a full copy, because the patch replaces the whole list
         if again:
             count = before.get("restartCount", 0) + 1
             status |= {"restartCount": count, "lastState": ended, "state": {"running": {"startedAt": time}}}

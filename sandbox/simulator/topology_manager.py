@@ -103,10 +103,11 @@ def _merged(everywhere: int, permutation: Sequence[Hint]) -> Hint:
 
 
 def _rank(hint: Hint, widest: int) -> tuple[bool, bool, int, int]:
-    """Return the sort key of a hint: preferred hints first, then narrower hints, then lower NUMA nodes.
+    """Return the sort key of a hint. Preferred hints come first, ordered from narrow to wide.
 
-    Each resource has a narrowest hint, and `widest` is the maximum width of these hints. Among hints that are not
-    preferred, hints up to this width come first, the widest first. Wider hints follow, the narrowest first.
+    The other hints follow: first the hints of at most the width `widest`, ordered from wide to narrow, then wider
+    hints, ordered from narrow to wide. Among equally wide hints, lower NUMA nodes come first. `widest` is the
+    maximum width of the resources' narrowest hints.
     """
     mask = hint.mask or 0
     count = mask.bit_count()

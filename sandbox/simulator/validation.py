@@ -33,7 +33,7 @@ AGENT_KEY: Final = "agent.pyz"
 EXPECTATIONS_KEY: Final = "expectations.json"
 
 _READ_SECONDS: Final = 10  # the agent's limit for reading NVML; a simulated driver answers immediately
-_AGENT_SECONDS: Final = 45  # slightly more than the time for reading, checking and publishing
+_AGENT_SECONDS: Final = 45  # an agent's time limit, slightly above its limits for reading, checking and publishing
 _AGAIN_SECONDS: Final = 5.0
 _IDLE_SECONDS: Final = 60.0
 _TOKEN_SECONDS: Final = 3600

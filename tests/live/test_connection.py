@@ -328,7 +328,7 @@ def test_a_silent_sandbox_is_explained_by_disk_space_components_and_logs(
 
     text = str(caught.value)
     assert f"The disk of {folder} has only 3 MiB left: delete files first." in text
-    assert "etcd of the sandbox does not run" in text
+    assert "etcd of the sandbox is not running" in text
     assert f"{folder}/logs/kube-apiserver.log" in text
     assert f"`gpu-platform sandbox up --name {plan.cluster.name}`" in text
 

@@ -214,7 +214,7 @@ def _cluster_checks() -> Iterator[CheckResult]:
 
 
 def _active_checks() -> Iterator[CheckResult]:
-    """For a node where every result is slow or wrong, yield the failure that each active check reports."""
+    """Yield the failure of each active check on a node where every result is slow or wrong."""
     least = LeastBandwidth(gb_per_second=1.0, source="")
     pod = PodPlan(workload=_pause())
     pool = BurnInPoolPlan(

@@ -129,7 +129,8 @@ def _forms(schema: Schema) -> Iterator[Schema]:
 def _hint(schema: Schema) -> str:
     hints = {_of_form(form) for form in _forms(schema)}
     named = hints & MODELS.keys()
-    if named and hints - named == {"str"}:  # the mapping, or the name of a mapping that a stack file declares once
+    # The value may be a mapping, or the name of a mapping that the stack file declares elsewhere.
+    if named and hints - named == {"str"}:
         hints = named
     hint = hints.pop() if len(hints) == 1 else "Any"
     # Null is allowed only if it differs from the default, as in `finished_after: null`.

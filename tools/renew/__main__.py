@@ -83,7 +83,7 @@ def _print(comparison: Comparison, written: int | None) -> None:
     for one in comparison.differences:
         print(f"{one.machine_type}: {one.where}: catalogue {one.catalogue}, cloud {one.cloud}")
     for name in comparison.gone:
-        print(f"{name}: in the catalogue, not described by the cloud")
+        print(f"{name}: in the catalogue, but not described by the cloud")
     for seen in comparison.new:
         print(f"{seen.name}: not in the catalogue")
         if seen.facts:
