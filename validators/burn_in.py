@@ -1,8 +1,8 @@
 """Compares a node's results of active checks with the minimum bandwidths of its pool, as pure functions.
 
-A record is a JSON object with `node_uid`, `time`, `alone` and `together`. `alone` is about the checks within the
-node, and `together` about the check with another node. Each of them contains the check program's result, an
-`error`, or `not_run` with the reason.
+A record is a JSON object with `node_uid`, `time`, `alone` and `together`. `alone` is the outcome of the checks
+within the node, and `together` the outcome of the check with another node. An outcome contains the check program's
+result, an `error`, or `not_run` with the reason.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ _EQUAL: Final = "the same matrix products on all GPUs, in every run"
 _REMEDIES: Final[Mapping[str, str]] = {
     "host-device": "compare the width and generation of the GPU's PCIe link (checks pcie-width, pcie-generation) "
     "and the CPU's NUMA settings; reboot the node, and replace it if the GPU stays slow",
-    "device-device": "see the checks nvlink-count and peer-access and dmesg (Xid 74); reset all GPUs of the node, "
-    "and replace the node if the GPU stays slow",
+    "device-device": "see the checks nvlink-count and peer-access, and dmesg (Xid 74); reset all GPUs of the "
+    "node, and replace the node if the GPU stays slow",
     _PRODUCTS: "the GPU computes wrong results without an error: drain the node and replace the GPU",
-    "all-reduce": "see the checks nvlink-count, fabric-state and peer-access and the fabric manager's log; reboot "
-    "the node, and replace it if it stays slow",
+    "all-reduce": "see the checks nvlink-count, fabric-state and peer-access, and the fabric manager's log; "
+    "reboot the node, and replace it if it stays slow",
     "all-reduce-nodes": "run gpu-platform burn-in again: the node is then paired with a different node, which "
-    "shows which one is slow; see the checks fabric-nics, nic-affinity and locked-memory, and the NICs' counters",
+    "shows which of the two is slow; see the checks fabric-nics, nic-affinity and locked-memory, and the NICs' "
+    "counters",
 }
 
 
@@ -67,7 +68,7 @@ def burn_in_checks(
     if pool.skipped:
         return tuple(_not_applicable(measure, pool.skipped) for measure in _OF_ALONE)
     if record is None or record.get("node_uid") != node_uid:
-        return tuple(_not_applicable(measure, "not run: gpu-platform burn-in") for measure in _OF_ALONE)
+        return tuple(_not_applicable(measure, "not run yet: use gpu-platform burn-in") for measure in _OF_ALONE)
     when = f" ({record.get('time')})"
     alone: Mapping[str, Any] = record.get("alone") or {}
     found = list(_alone(alone, pool, when))
@@ -144,7 +145,7 @@ def _together(result: Mapping[str, Any], pool: BurnInPoolPlan, when: str) -> Che
             expected=f"NCCL over {pool.network}",
             observed=f"NCCL over TCP{where}{when}",
             source=f"stack: network of pool {pool.pool}",
-            remediation="NCCL did not load the network's plugin: use an image that has it, and see NCCL's log",
+            remediation="NCCL did not load the network's plugin: use an image with the plugin, and see NCCL's log",
         )
     return _reduced(measure, result, pool, when, where)
 

@@ -24,8 +24,8 @@ _PAUSED: Final = "paused-for-"
 _REQUIRED: Final = "upgrade-required"
 _UPGRADED: Final = "upgrade-done"
 UPGRADE_FAILED: Final = "upgrade-failed"
-# Source: k8s-device-plugin v0.20.0, internal/plugin/server.go ("there is no way to recover from the Unhealthy
-# state"), and its issue 1014; read 2026-11-30.
+# Source: k8s-device-plugin v0.20.0, internal/plugin/server.go: "no way to recover from the Unhealthy state".
+# Issue 1014 of k8s-device-plugin describes the same; read 2026-11-30.
 _UNHEALTHY: Final = (
     "the device plugin reports unhealthy GPUs: see its log for Xid errors, and the node agent's checks. It never "
     "reports them as healthy again: when these checks pass, restart it. For the operator's plugin: kubectl delete "
@@ -39,7 +39,7 @@ _STUCK_REMEDY: Final = (
 _LABEL_REMEDIES: Final = {
     names.POOL_LABEL: "the node is not labelled as a node of its pool: run `up` again",
     names.DEVICE_PLUGIN_CONFIG_LABEL: (
-        "without it, the device plugin uses its default config without sharing: run `up` again, or "
+        "without the label, the device plugin uses its default config without sharing: run `up` again, or "
         "kubectl label node {node} --overwrite " + names.DEVICE_PLUGIN_CONFIG_LABEL + "={expected}"
     ),
     names.MIG_CONFIG_LABEL: (
@@ -48,7 +48,7 @@ _LABEL_REMEDIES: Final = {
     ),
 }
 _DISCOVERY_REMEDY: Final = (
-    "feature discovery sets it: check its pod on the node (kubectl get pods -n gpu-operator -o wide "
+    "feature discovery sets this label: check its pod on the node (kubectl get pods -n gpu-operator -o wide "
     "-l app=gpu-feature-discovery), and restart the pod if the value is outdated"
 )
 
@@ -124,9 +124,9 @@ def upgrade_failed(node: Mapping[str, Any]) -> bool:
 def keeps_driver_upgrade(node: Mapping[str, Any]) -> bool:
     """Return whether a node occupies one of the slots for driver upgrades.
 
-    A node does so if its upgrade has failed, or if it is not ready during the upgrade. The upgrade controller
-    waits indefinitely for the driver's pod on a node (NVIDIA/k8s-operator-libs, pkg/upgrade/common_manager.go,
-    ProcessPodRestartNodes; read 2026-11-29).
+    A node occupies a slot if its upgrade has failed, or if it is not ready during the upgrade. The upgrade
+    controller waits indefinitely for the driver's pod on a node (NVIDIA/k8s-operator-libs,
+    pkg/upgrade/common_manager.go, ProcessPodRestartNodes; read 2026-11-29).
     """
     state = driver_upgrade_state(node)
     return state == UPGRADE_FAILED or (state not in ("", _REQUIRED) and _ready(node).verdict != PASS)
@@ -135,7 +135,7 @@ def keeps_driver_upgrade(node: Mapping[str, Any]) -> bool:
 def _driver_upgrade(
     node: Mapping[str, Any], left: Sequence[LeftPod], behind: Sequence[str]
 ) -> Iterator[CheckResult]:
-    """Yield the result of the check `driver-upgrade`, if the upgrade controller has something to do on the node.
+    """Yield the result of the check `driver-upgrade` if the node's driver upgrade is due, in progress or failed.
 
     A failed upgrade counts towards `maxParallelUpgrades`. The operator retries it when the node's label requests
     an upgrade. It starts no upgrade on a node with the label that skips upgrades. A cordoned node needs no slot
@@ -327,7 +327,7 @@ def _label_remedy(key: str) -> str:
         )
     if key in _LABEL_REMEDIES:
         return _LABEL_REMEDIES[key]
-    return _DISCOVERY_REMEDY if key.startswith(names.NVIDIA_PREFIX) else "run `up` again, which sets it"
+    return _DISCOVERY_REMEDY if key.startswith(names.NVIDIA_PREFIX) else "run `up` again, which sets the label"
 
 
 def _taint(node: Mapping[str, Any], taint: Mapping[str, str], expectation: NodeExpectation) -> CheckResult:
@@ -345,7 +345,7 @@ def _taint(node: Mapping[str, Any], taint: Mapping[str, str], expectation: NodeE
         source=expectation.sources.get(key, f"pool {expectation.pool}"),
         remediation=""
         if expected in same
-        else "without it, pods that use no GPU can be scheduled on the node: run `up` again, or "
+        else "without the taint, pods that use no GPU can be scheduled on the node: run `up` again, or "
         f"kubectl taint node {_name(node)} {expected}",
     )
 

@@ -42,9 +42,9 @@ def check_devices(
     if own and len(own) < announced:
         observed = f"{len(own)} of {announced} resource slices"
         most = duration_text(_PUBLISH_SECONDS)
-        remedy = f"the driver is still publishing: it has stopped if this lasts longer than {most}"
+        remedy = f"the driver is still publishing devices: it is stuck if this lasts longer than {most}"
         if _seconds_since(own, now or datetime.now(UTC)) > _PUBLISH_SECONDS:
-            remedy = f"the driver has stopped: delete its pod on the node, which starts it again: {_DRIVER_LOG}"
+            remedy = f"the driver is stuck: restart its pod on the node; the driver's log: {_DRIVER_LOG}"
             return [_result("dra-devices", FAIL, expected, observed, source, remedy)]
         return [_result("dra-devices", UNKNOWN, expected, observed, source, remedy)]
     devices = [device for one in own for device in one["spec"].get("devices") or ()]

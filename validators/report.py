@@ -35,8 +35,7 @@ class ExpectedPool:
 
     In a pool without hardware expectations (a CPU pool), no agent runs on the nodes, so no reports are required.
     `selector` selects the pool's nodes. `least` and `most` are the minimum and maximum number of nodes, and `why`
-    names what sets the number within this range. `usual` is the number in the stack file, if an autoscaler may
-    change it.
+    is the reason why the number may vary. `usual` is the number in the stack file, if an autoscaler may change it.
     """
 
     hardware: Expectations
@@ -355,10 +354,10 @@ def with_replacement(check: CheckResult, replacement: str) -> CheckResult:
 
 
 def _why_not_counted(report: Mapping[str, Any] | None, pool: ExpectedPool, pod_uid: str | None) -> str:
-    """Return why a report does not count, or "" if it counts.
+    """Return why a report does not count, or "" if it counts or is missing.
 
-    A report does not count if it is outdated, has an unknown format, or is based on other expectations than the
-    pool's.
+    A report does not count if it is outdated, has an unknown format, or is based on expectations that differ from
+    the pool's expectations.
     """
     if report is None:
         return ""
@@ -373,7 +372,7 @@ def _why_not_counted(report: Mapping[str, Any] | None, pool: ExpectedPool, pod_u
 
 _OTHER_EXPECTATIONS: Final = (
     "the agent uses the expectations of another stack or of an earlier stack file: run `gpu-platform up`, which "
-    "gives it the expectations of this file"
+    "passes it the expectations of this file"
 )
 
 

@@ -17,8 +17,8 @@ from validators.cluster import driver_upgrade_state
 _CORDON_TAINT: Final = "node.kubernetes.io/unschedulable"
 
 # Keys or key prefixes of taints, and who sets them. Read 2026-11-22.
-# Sources: Kubernetes, "Well-Known Labels, Annotations and Taints"; Karpenter, "Disruption";
-# kubernetes/autoscaler, cluster-autoscaler/utils/taints/taints.go; aws-node-termination-handler, README.
+# Sources: Kubernetes, "Well-Known Labels, Annotations and Taints"; Karpenter, "Disruption".
+# More sources: kubernetes/autoscaler, utils/taints/taints.go; aws-node-termination-handler, README.
 _OWNERS: Final[Mapping[str, str]] = {
     "ToBeDeletedByClusterAutoscaler": "the cluster autoscaler, which is removing the node",
     "DeletionCandidateOfClusterAutoscaler": "the cluster autoscaler, which may remove the node",

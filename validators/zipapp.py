@@ -21,7 +21,7 @@ _FOR_FRAMEWORKS: Final = tuple(f"prometheus_client/{one}" for one in ("aiohttp",
 
 # Matches docstrings, comments and other strings.
 # A string may contain what looks like a comment.
-# Parsing the modules would cost a quarter of a second in each `check`.
+# Parsing the modules would take a quarter of a second in each `gpu-platform check`.
 # A test compares every packed module with the parsed source.
 _PROSE: Final = re.compile(
     rb'''^(?P<indent>[ ]*)(?P<docstring>r?"""(?:\\.|[^\\])*?""")$'''
@@ -54,10 +54,11 @@ def build_agent(*, metrics: bool = False) -> bytes:
 
 
 def without_prose(source: bytes) -> bytes:
-    """Return a module without its docstrings and comments. Every statement keeps its line, for tracebacks.
+    """Return a module without its docstrings and comments.
 
-    A ConfigMap can contain at most 1 MiB (Kubernetes 1.36, core/v1 ConfigMap). In addition, editing a docstring
-    does not restart the agents on the nodes if its number of lines stays the same.
+    The shorter module helps to keep the ConfigMap below its maximum size of 1 MiB (Kubernetes 1.36, core/v1
+    ConfigMap). In addition, editing a docstring does not restart the agents on the nodes if the docstring keeps
+    its number of lines. Every statement keeps its line number, so that tracebacks are correct.
     """
 
     def replaced(match: re.Match[bytes]) -> bytes:
@@ -77,7 +78,7 @@ def zipapp(entries: Mapping[str, bytes]) -> bytes:
         for name in sorted(entries):
             entry = zipfile.ZipInfo(name, _EPOCH)
             entry.external_attr = _MODE
-            entry.create_system = 3  # Unix, even if built on another system
+            entry.create_system = 3  # always Unix, even if the zipapp is built on another system
             archive.writestr(entry, entries[name])
     return buffer.getvalue()
 

@@ -129,7 +129,7 @@ def test_a_result_of_fewer_gpus_or_another_program_is_no_pass() -> None:
 def test_a_node_that_was_never_measured_is_not_applicable(found: dict[str, Any] | None) -> None:
     results = checks(found)
     assert set(verdicts(results).values()) == {"not-applicable"}
-    assert results["host-device"].observed == "not run: gpu-platform burn-in"
+    assert results["host-device"].observed == "not run yet: use gpu-platform burn-in"
 
 
 def test_without_a_published_limit_the_figure_is_shown_and_decides_nothing() -> None:

@@ -86,7 +86,7 @@ def send(
     kind = patch if method == "PATCH" else "application/json"
     url = server.url + path + (f"?{urllib.parse.urlencode(query)}" if query else "")
     try:
-        with open(server.token_file, encoding="ascii") as file:  # the kubelet renews the token
+        with open(server.token_file, encoding="ascii") as file:  # not cached, because the kubelet renews tokens
             token = file.read().strip()
         request = urllib.request.Request(  # noqa: S310 - ApiServer has checked the scheme
             url,
@@ -100,7 +100,7 @@ def send(
     except urllib.error.HTTPError as error:
         problem = {_CONFLICT: Conflict, _NOT_FOUND: NotFound}.get(error.code, ApiError)
         raise problem(f"API server: {error.code} {_message(error)}") from None
-    except (OSError, ValueError) as error:  # URLError is an OSError
+    except (OSError, ValueError) as error:  # OSError includes URLError
         raise ApiError(f"API server {server.url}: {error}") from None
 
 

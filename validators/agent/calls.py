@@ -136,7 +136,7 @@ class Calls:
     def handle(self, call: Call, function: Callable[..., Any], *arguments: object) -> Reading[Any]:
         """Return a handle, which each process must request for itself.
 
-        Return `NO_HANDLE` if an earlier process has the handle and the call must not be made again.
+        Return `NO_HANDLE` if an earlier process received the handle and the call must not be made again.
         """
         text = str(call)
         if text not in self._handles:

@@ -57,7 +57,7 @@ _MISSING = (
     "compare lspci -d 10de: and dmesg (Xid 79, NVRM) with the expected count; drain the node, power-cycle it, and "
     "replace it if a GPU is still missing"
 )
-SPARE_ROWS = 512  # rows that NVIDIA's data-centre GPUs can remap before they have to be replaced
+SPARE_ROWS = 512  # number of rows that a data-centre GPU can remap before it has to be replaced
 
 _SECOND_NAME = "-again"  # suffix that `up` adds to request the same MIG config a second time
 
@@ -113,7 +113,7 @@ def _entry(check: str, device: str | None, outcome: Outcome, expectation: Expect
 def _awaited(outcome: Outcome, expectation: Expectation | None, mig_config: str) -> Outcome:
     """Replace `fail` with `unknown` if the platform has yet to change the node to the expected value.
 
-    If the node changes only at boot and the platform does not reboot it, the severity becomes a warning, so that
+    If the node changes only at boot and the platform does not reboot it, the severity becomes a warning, so
     the check does not fail the node.
     """
     if outcome.verdict != FAIL or expectation is None:
@@ -275,7 +275,7 @@ def _product(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapsh
         return not_expected(gpu.name.value or "")
     if gpu.name.value is None:
         return unanswered(gpu.name, expectation.value)
-    # the names of drivers before branch 470 do not contain the vendor
+    # drivers before branch 470 report names without the vendor
     same = gpu.name.value.removeprefix("NVIDIA ") == expectation.value.removeprefix("NVIDIA ")
     remedy = "the node does not have the machine type of its pool: correct machine_type, or replace the node"
     return compared(same, expectation.value, gpu.name.value, remedy)
@@ -299,7 +299,7 @@ def _memory(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapsho
 
 def _ecc(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
     del snapshot
-    remedy = f"set it with nvidia-smi --ecc-config, then {RESET}"
+    remedy = f"set ECC mode with nvidia-smi --ecc-config, then {RESET}"
     return _mode(gpu.ecc, expectation, remedy)
 
 
@@ -394,7 +394,7 @@ def _row_remapping(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: 
     if expectation is None:
         return not_expected(observed)
     worn = failed or uncorrectable > SPARE_ROWS
-    remedy = _NO_ROWS if worn else f"{RESET}, to remap it"
+    remedy = _NO_ROWS if worn else f"{RESET}, to remap the row"
     return compared(not pending and not worn, expected, observed, remedy)
 
 
@@ -459,7 +459,7 @@ def _pcie_generation(gpu: GpuSnapshot, expectation: Expectation | None, snapshot
     generations.
     """
     del snapshot
-    remedy = "the slot or its firmware setting is older than the GPU: see lspci -vv (LnkCap) and the BIOS"
+    remedy = "the slot or its BIOS setting limits the link to an older PCIe generation: see lspci -vv (LnkCap)"
     return _number(gpu.pcie_generation, expectation, "generation ", remedy, more=" or newer")
 
 
@@ -490,9 +490,11 @@ def _numa_node(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snap
     if found is None:
         return unanswered(gpu.numa_node, expected)
     if found < 0:
-        remedy = "normal on a virtual machine, which hides the node; on bare metal, check the BIOS"
+        remedy = "normal on a virtual machine, which hides the NUMA node; on bare metal, check the BIOS"
         return Outcome(UNKNOWN, expected, "unknown (-1)", remedy)
-    remedy = "check lscpu and the BIOS (sub-NUMA clustering, nodes per socket); otherwise CPUs are placed wrongly"
+    remedy = (
+        "check lscpu and the BIOS (sub-NUMA clustering, nodes per socket): pods may use CPUs far from their GPU"
+    )
     return compared(f"node {found}" == expected, expected, f"node {found}", remedy)
 
 

@@ -120,7 +120,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="agent.pyz", description="Checks the GPUs of this node.")
     parser.add_argument("--version", action="version", version=AGENT_VERSION)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    check = _command(commands, "check", "check once, print the report", _check, expect_required=False)
+    check = _command(commands, "check", "check once and print the report", _check, expect_required=False)
     check.add_argument("--format", choices=("text", "json"), default="text")
     check.add_argument("--publish", action="store_true", help="also apply the report as a ConfigMap")
     recording = check.add_mutually_exclusive_group()

@@ -34,7 +34,7 @@ _CLAIMS = "/apis/karpenter.sh/v1/nodeclaims/"
 
 @dataclass(frozen=True)
 class OnFailure:
-    """Action for a node that was tainted as failing for `failing_seconds`. An empty `action` does nothing."""
+    """Action for a node that has been tainted as failing for `failing_seconds`. An empty `action` does nothing."""
 
     action: str = ""
     failing_seconds: int = 0

@@ -19,7 +19,7 @@ from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
 SYSFS_VARIABLE = "GPU_PLATFORM_SYSFS"  # path of sysfs; a sandbox sets it to a missing folder
 DEVICES_VARIABLE = "GPU_PLATFORM_PROC_DEVICES"  # path of /proc/devices; a sandbox sets it to its own file
 PROC_VARIABLE = "GPU_PLATFORM_PROC"  # path of the host's /proc; a sandbox sets it to a folder without processes
-_KERNEL, _KERNEL_PID = "kthreadd", 2  # visible only if all processes of the host are visible
+_KERNEL, _KERNEL_PID = "kthreadd", 2  # a kernel thread, visible only if all processes of the host are visible
 _MANAGER = "nv-fabricmanager"[:15]  # the kernel keeps only this many characters of a process name
 _IMEX_CHANNELS = "nvidia-caps-imex-channels"
 EFA, MLX5, GVNIC = "efa", "mlx5", "gvnic"
@@ -29,10 +29,10 @@ _MELLANOX = "0x15b3"
 _NETWORK_CLASSES = ("0x02", "0x0c06")  # Ethernet and InfiniBand controllers
 _AMAZON, _EFA = "0x1d0f", "0xefa"  # all generations of EFA
 _GOOGLE, _GVNIC = "0x1ae0", "0x0042"
-_INTERFACE_OF_NODE = "eth0"  # Google Cloud: interface in the cluster's network, whose owner chooses the MTU
+_INTERFACE_OF_NODE = "eth0"  # Google Cloud: interface in the cluster's network, whose MTU is not checked
 _OF_NODE = (
-    "run node-check on an idle node: a container shows only its own interfaces, and pods take the interfaces that "
-    "they use"
+    "run node-check on the host of an idle node: a container sees only its own interfaces, and interfaces that "
+    "pods use are not visible on the host"
 )
 _HIDDEN = "no PCI device of a GPU is visible in sysfs"
 
@@ -174,8 +174,8 @@ def fabric_mtu(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
         return Outcome(UNKNOWN, expected, "no network interface of these NICs is visible", _OF_NODE)
     other = [one for one in sizes if not one.endswith(f" {mtu}")]
     remedy = (
-        "compare the MTU of the VPC networks with the plan; a node keeps the MTU that its network had when it "
-        "started: replace the node"
+        "compare the MTU of the VPC networks with the plan, then replace the node, because it keeps the MTU that "
+        "its network had when the node was created"
     )
     return compared(not other, expected, ", ".join(other) or f"{mtu} on {_counted(len(sizes), kind)}", remedy)
 
@@ -195,7 +195,7 @@ def locked_memory(snapshot: Snapshot, expectation: Expectation | None) -> Outcom
     if limit.value is None:
         return unanswered(limit, "unlimited")
     remedy = (
-        "give the nodes' container runtime LimitMEMLOCK=infinity (docs/validation.md, The NICs of the fabric); "
+        "set LimitMEMLOCK=infinity for the nodes' container runtime (docs/validation.md, The NICs of the fabric); "
         "burn-in shows whether NCCL uses TCP"
     )
     return compared(limit.value < 0, "unlimited", observed, remedy)
@@ -213,8 +213,8 @@ def fabric_manager(snapshot: Snapshot, expectation: Expectation | None) -> Outco
     if expectation is None:
         return not_expected(observed)
     remedy = (
-        "start it (systemctl status nvidia-fabricmanager and its log, or the driver's pod), and reset the GPUs of "
-        "the drained node if jobs have failed since"
+        "start the fabric manager (see systemctl status nvidia-fabricmanager and its log, or the driver's pod); "
+        "if jobs have failed since it ended, drain the node and reset its GPUs"
     )
     return compared(_MANAGER in daemons, "runs", observed, remedy)
 

@@ -2,7 +2,7 @@
 
 The node group, NodePool or machine image sets the startup taint on a new node, and the agent removes it. The agent
 sets it again when the node's GPUs have lost their MIG instances. Since Hopper, MIG mode is off after each boot and
-each load of the driver (NVIDIA, MIG User Guide, "GPU Reset on Hopper+ GPUs"; read 2026-11-29), so that the node
+each load of the driver (NVIDIA, MIG User Guide, "GPU Reset on Hopper+ GPUs"; read 2026-11-29). The node then
 offers whole GPUs, as a new node does. A pod on such a GPU prevents the MIG manager from partitioning it. Only the
 agent's next container can use the new driver, and the node may be uncordoned before that container starts. The
 agent therefore sets the taint as soon as the driver disappears.
@@ -102,7 +102,7 @@ class NodeTaints:
             if self._holding.new and loses_instances(report) and not _has(taints, STARTUP_TAINT):
                 wanted.append({"key": STARTUP_TAINT, "value": "true", "effect": "NoSchedule"})
             # Release Leases first.
-            # If that fails, the taint stays set, and the next pass tries again.
+            # If the release fails, the taint stays set, and the next pass tries again.
             for one in leases:
                 self._release(one)
             if wanted == list(taints):

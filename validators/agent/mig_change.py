@@ -23,7 +23,7 @@ from validators.agent.report import Identity
 MIG_CONFIG_LABEL = "nvidia.com/mig.config"
 MIG_STATE_LABEL = "nvidia.com/mig.config.state"
 IN_PROGRESS = ("pending", "rebooting")
-MOST_SECONDS = 1800.0  # a manager that takes longer has stopped without a result, so the node is read again
+MOST_SECONDS = 1800.0  # after this time, the manager is assumed to have stopped, and the GPUs are read again
 _CHECKS = ("mig-mode", "mig-instances")  # checks that exist if the MIG manager may change the GPUs
 
 

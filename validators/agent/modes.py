@@ -29,7 +29,7 @@ def persistence(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Sna
         "on" if wanted else "off",
         lambda found: "on" if found else "off",
         lambda found: found == wanted,
-        "start nvidia-persistenced on the node, or set it with nvidia-smi --persistence-mode",
+        "start nvidia-persistenced on the node, or enable the mode with nvidia-smi --persistence-mode",
     )
 
 
@@ -43,7 +43,7 @@ def compute_mode(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Sn
         wanted,
         lambda mode: COMPUTE_MODES.get(mode, f"mode {mode}"),
         lambda mode: COMPUTE_MODES.get(mode) == wanted,
-        "set it with nvidia-smi --compute-mode; otherwise pods that share the GPU, or all pods, are refused",
+        "set the mode with nvidia-smi --compute-mode; otherwise pods that share the GPU, or all pods, are refused",
     )
 
 
@@ -54,7 +54,7 @@ def application_clocks(gpu: GpuSnapshot, expectation: Expectation | None, snapsh
         expectation,
         [one.graphics_clock for one in snapshot.gpus],
         lambda clock: f"{clock} MHz",
-        "reset it with nvidia-smi --reset-applications-clocks; otherwise jobs wait for this GPU",
+        "reset the clocks with nvidia-smi --reset-applications-clocks; otherwise jobs wait for this GPU",
     )
 
 
@@ -68,7 +68,7 @@ def power_limit(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Sna
         expectation,
         [one.power_limit for one in snapshot.gpus],
         lambda limit: f"{limit // _MILLI} W",
-        "raise it with nvidia-smi --power-limit, or find out who set it; otherwise jobs wait for this GPU",
+        "raise the limit with nvidia-smi --power-limit, or find out who set it; otherwise jobs wait for this GPU",
     )
 
 

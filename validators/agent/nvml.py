@@ -99,7 +99,7 @@ _INIT_FAILURES = {
     ),
     FUNCTION_NOT_FOUND: (
         f"{LIBRARY} has no nvmlInitWithFlags",
-        "it is not the library of a supported driver: check which package owns the file, and reinstall the driver",
+        "the file does not belong to a supported driver: check which package owns it, and reinstall the driver",
     ),
     "driver-not-loaded": (
         DRIVER_NOT_LOADED,
@@ -111,7 +111,7 @@ _INIT_FAILURES = {
     ),
     "no-permission": (
         "no permission to use the driver",
-        "give the container the GPU devices: runtime class nvidia, NVIDIA_VISIBLE_DEVICES=all",
+        "make the GPU devices available in the container: runtime class nvidia, NVIDIA_VISIBLE_DEVICES=all",
     ),
     "gpu-lost": (
         "a GPU has fallen off the bus",
@@ -420,8 +420,8 @@ def _some(values: Reading[list[int | None]], ids: tuple[int, ...]) -> Reading[li
 def _link_errors(values: Reading[list[int | None]]) -> Reading[tuple[int | None, int | None, int | None]]:
     """Return the CRC errors, replays and recoveries of all NVLinks, each None if it has no value.
 
-    HGX machines with H100 have no CRC errors (NVIDIA/DCGM#173, read 2026-11-30). Without any value, the result is
-    `not-supported`.
+    HGX machines with H100 do not report CRC errors (NVIDIA/DCGM#173, read 2026-11-30). Without any value, the
+    result is `not-supported`.
     """
     if values.value is None:
         return Reading(problem=values.problem, call=values.call)

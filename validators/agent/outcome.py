@@ -19,9 +19,9 @@ HANG_REMEDY: Final = (
     "the driver hangs: look for Xid and NVRM lines in dmesg; drain and reboot the node, "
     "and replace the GPU if it happens again"
 )
-CRASH_REMEDY: Final = "run nvidia-smi on the node; if it ends the same way, reinstall the driver and reboot"
+CRASH_REMEDY: Final = "run nvidia-smi on the node; if nvidia-smi crashes too, reinstall the driver and reboot"
 
-# Persistence mode counts as a process that uses the GPU, so that a reset of the GPU is refused.
+# Persistence mode counts as a process that uses the GPU, so the driver refuses to reset the GPU.
 # Sources: NVIDIA/NVSentinel#1690, NVIDIA/gpu-operator#118; read 2026-11-29.
 RESET: Final = (
     "drain the node and reset the GPU (nvidia-smi --persistence-mode=0, nvidia-smi --gpu-reset) or reboot"
@@ -31,15 +31,17 @@ REMEDIES: Final = {
     DID_NOT_RETURN: HANG_REMEDY,
     ENDED_THE_PROCESS: CRASH_REMEDY,
     NOT_CALLED: "the driver did not answer other calls: see check nvml",
-    NOT_SUPPORTED: "this GPU or driver does not report it: see nvidia-smi -q, or remove the expectation",
+    NOT_SUPPORTED: "this GPU or driver does not report the value: see nvidia-smi -q, or remove the expectation",
     NO_DRIVER_LISTED: "the kernel of this container is not the kernel with the driver: run node-check on the node",
     "gpu-lost": (
         "the GPU has fallen off the bus (Xid 79 in dmesg): drain and power-cycle the node; "
         "replace the GPU if it happens again"
     ),
     RESET_REQUIRED: f"the GPU reports that it needs a reset: {RESET}",
-    "function-not-found": "the driver is too old to report it: install a newer driver",
-    "no-permission": "give the container the GPU devices: runtime class nvidia, NVIDIA_VISIBLE_DEVICES=all",
+    "function-not-found": "the driver is too old to report the value: install a newer driver",
+    "no-permission": (
+        "make the GPU devices available in the container: runtime class nvidia, NVIDIA_VISIBLE_DEVICES=all"
+    ),
 }
 _OTHER_REMEDY = "run nvidia-smi -q on the node and look for Xid and NVRM lines in dmesg"
 

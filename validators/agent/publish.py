@@ -16,7 +16,7 @@ REPORT_KEY = "report.json"
 def publish(report: Report, identity: Identity, server: ApiServer) -> None:
     """Apply the ConfigMap `node-validation-<node>`.
 
-    The agent's pod owns the ConfigMap, so that both are deleted together. Raises ApiError if a request fails.
+    The agent's pod owns the ConfigMap, so both are deleted together. Raises ApiError if a request fails.
     """
     if not identity.namespace:
         raise ApiError("POD_NAMESPACE is not set")

@@ -223,7 +223,7 @@ class _Process:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            start_new_session=True,  # so that processes started by a library are killed too
+            start_new_session=True,  # a separate session, so that processes started by a library are killed too
         )
 
     def follow(self, until: float, call_seconds: float) -> End:

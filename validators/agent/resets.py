@@ -1,4 +1,4 @@
-"""Stores the GPU resets that the agent has detected in an annotation of its node, for the next agent on the node.
+"""Stores detected GPU resets in an annotation of the agent's node, for the next agent on the node.
 
 A new agent cannot detect an earlier reset, because the energy counter has already restarted. The Xid error that
 the reset cleared is still in the kernel log.

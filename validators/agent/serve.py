@@ -28,8 +28,8 @@ _WAIT_SECONDS = 5.0  # interval between tries while the GPUs must not be read
 MOST_CONNECTIONS = 32
 MOST_CONNECTIONS_OF_ADDRESS = 4
 # A container keeps the driver library that it started with, so it must be restarted after a driver update.
-# If its library has worked before, the container restarts immediately.
-# Otherwise it waits, because a new container may receive the same library until the host is rebooted.
+# If the library has worked before, the container is restarted immediately.
+# Otherwise the restart is delayed, because a new container may get the same library until the host reboots.
 RESTART_SECONDS = 300
 
 

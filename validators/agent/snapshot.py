@@ -40,7 +40,7 @@ class Reading(Generic[T]):
 
     @property
     def supported(self) -> bool:
-        """Whether the GPU may have the feature. True if an error hides whether the GPU has it."""
+        """Whether the GPU may have the feature. Also True if an error prevents a definite answer."""
         return self.problem != NOT_SUPPORTED
 
 

@@ -11,8 +11,8 @@ from validators.agent.snapshot import Reading, Snapshot
 
 P2P_OK = 0
 # Two GPUs with this name share a board with a Grace CPU, so they have the same serial number.
-# Source: NVIDIA/k8s-test-infra and its pull request 727, nvidia-smi output of nodes with GB200 and GB300
-# (tests/e2e/go/assertions/nvidiasmi/testdata/hardware); read 2026-11-29.
+# Source: nvidia-smi output of nodes with GB200 and GB300 in NVIDIA/k8s-test-infra and its pull request 727.
+# Folder: tests/e2e/go/assertions/nvidiasmi/testdata/hardware; read 2026-11-29.
 _TWO_ON_A_BOARD = "NVIDIA GB"
 # values of nvmlGpuP2PStatus_t
 _P2P_STATES = {
@@ -65,7 +65,7 @@ def firmware(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
     observed = "; ".join(odd) or ", ".join(["equal", *known])
     if expectation is None:
         return not_expected(observed)
-    remedy = "the GPU was replaced or flashed separately: give it the firmware of the others, or replace the node"
+    remedy = "the GPU was replaced or flashed separately: flash it like the other GPUs, or replace the node"
     return compared(not odd, "equal on all GPUs", observed, remedy)
 
 

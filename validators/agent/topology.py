@@ -29,9 +29,9 @@ Matrix = list[list[str]]
 def matrix(snapshot: Snapshot) -> Matrix:
     """Return the connection of each pair of GPUs.
 
-    NVML does not report `NV#`. It is computed as the smaller number of active links of the two GPUs, if peer
-    access over NVLink works. This is correct if the links lead to switches. GPUs that are connected in pairs have
-    fewer links to each other.
+    NVML does not report the number of links in `NV#`. It is computed as the smaller number of active links of the
+    two GPUs, if peer access over NVLink works. This is correct if the links lead to switches. GPUs that are
+    connected in pairs have fewer links to each other.
     """
     size = len(snapshot.gpus)
     found = [[SELF if row == column else UNREAD for column in range(size)] for row in range(size)]

@@ -59,7 +59,7 @@ class XidTable:
 
     @classmethod
     def of(cls, expectation: Expectation | None) -> XidTable:
-        """Return the table in an expectation. Without an expectation, no error fails the check."""
+        """Return the table of Xid errors in an expectation. Without an expectation, no error fails the check."""
         return cls(_NO_TABLE if expectation is None else expectation.value)
 
     def class_of(self, xid: Xid) -> Mapping[str, Any]:
@@ -81,7 +81,7 @@ class XidTable:
     def outlasts_an_hour(self, xid: Xid) -> bool:
         """Return whether an error counts for more than an hour.
 
-        This is so if the fault lasts until a reset or boot, or if the line reports a reset or the end of earlier
+        It does so if the fault lasts until a reset or boot, or if the line reports a reset or the end of earlier
         faults.
         """
         return xid.code in NO_ERRORS or self.ends_faults(xid) or self.class_of(xid)["ends"] in ("reset", "boot")

@@ -16,8 +16,8 @@ NO_ERRORS = (DRIVER_LOADED, LOG_BEGINS)
 _RECORD_BYTES = 8192  # maximum length of a record in the kernel log
 _MOST_RECORDS = 100_000
 _MOST_TEXT = 200  # maximum number of characters that are kept from a line
-# The message for an error in a MIG instance contains the instance IDs after the PCI address: `(PCI:0000:3b:00
-# GPU-I:05 GPU-CI:00)`.
+# The message for an error in a MIG instance contains the instance IDs after the PCI address.
+# Example: `(PCI:0000:3b:00 GPU-I:05 GPU-CI:00)`.
 # Source: NVIDIA/open-gpu-kernel-modules, src/nvidia/src/kernel/gpu/rc/kernel_rc.c, read 2026-11-29.
 # The pattern must match from the start of a line, where only the driver writes this text.
 # A kernel line about a failed program contains a file name that a pod chooses, so it may contain any text.
@@ -25,12 +25,12 @@ _MOST_TEXT = 200  # maximum number of characters that are kept from a line
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F]+):([0-9a-fA-F]+):([0-9a-fA-F]+)[^)]*\): (\d+)(.*)")
 _LOADED = "NVRM: loading NVIDIA "
 # Process names reveal what teams run, so they are removed from reports and recordings and never affect a check.
-# A pod chooses the name, which may contain commas and blanks.
-# It has up to 15 bytes (Linux, TASK_COMM_LEN).
+# A pod chooses the process name, which may contain commas and blanks.
+# A process name has up to 15 bytes (Linux, TASK_COMM_LEN).
 # The log shows unprintable bytes as \xNN (kernel/printk/printk.c, msg_add_ext_text).
 # Read 2026-11-29.
 # The driver's text follows a comma, so the name ends at the last possible comma.
-# After a name of two bytes, the channel is removed too.
+# If the name has at most two bytes, the channel after it (Ch 00000008) is removed too.
 _PROCESS_NAME = re.compile(r", name=(?:(?:\\x[0-9a-f]{2}|.){0,15}(?=, )|[^,]*)")
 
 
@@ -38,7 +38,7 @@ def read_xids() -> list[list[Any]]:
     """Return the Xid errors in the kernel log, each as a list: code, PCI domain, PCI bus, PCI device, age in
     seconds, and text.
 
-    When the driver is loaded, there is an entry with the code DRIVER_LOADED. If the log no longer begins at boot,
+    An entry with the code DRIVER_LOADED means that the driver was loaded. If the log no longer begins at boot,
     the first entry is LOG_BEGINS. Raises OSError if this process may not read the log.
     """
     now = time.monotonic()

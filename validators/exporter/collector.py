@@ -223,7 +223,7 @@ _GAUGES: Final[tuple[tuple[str, str, Value], ...]] = (
     ("gpu_memory_clock_hertz", "Clock frequency of the memory.", lambda gpu: _at(gpu.clocks, 1, 1e6)),
     (
         "gpu_row_remap_pending",
-        "Whether a row is remapped at the next reset.",
+        "Whether a row will be remapped at the next reset.",
         lambda gpu: _at(gpu.remapped_rows, 2),
     ),
     ("gpu_row_remap_failed", "Whether a row could not be remapped.", lambda gpu: _at(gpu.remapped_rows, 3)),
