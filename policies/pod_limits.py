@@ -16,23 +16,15 @@ from gpu_platform.catalog.pod_limits import (
     REFUSED_VOLUMES,
     keeps_node,
 )
+from gpu_platform.catalog.template_kinds import TEMPLATE_KINDS, Deadline
 from policies._inputs import Value
 from policies._rule import Breach, Rule, Severity
 from policies._stack import Stack
 from policies._workloads import Workload, with_additions, workloads
 from policies.isolation import SystemSettings
 
-# Path of an additional deadline for the pods of each kind. `*` stands for the list item with the pod template.
-_DEADLINES: Final[Mapping[str, str]] = {
-    "batch/Job": "spec",
-    "batch/CronJob": "spec.jobTemplate.spec",
-    "jobset.x-k8s.io/JobSet": "spec.replicatedJobs.*.template.spec",
-    "trainer.kubeflow.org/TrainingRuntime": "spec.template.spec.replicatedJobs.*.template.spec",
-    "trainer.kubeflow.org/ClusterTrainingRuntime": "spec.template.spec.replicatedJobs.*.template.spec",
-    "kubeflow.org/PyTorchJob": "spec.runPolicy",
-    "kubeflow.org/MPIJob": "spec.runPolicy",
-    "keda.sh/ScaledJob": "spec.jobTargetRef",
-    "ray.io/RayJob": "spec",
+_DEADLINES: Final[Mapping[str, Deadline | None]] = {
+    f"{kind.group}/{prefix}{kind.kind}": kind.deadline for kind in TEMPLATE_KINDS for prefix in ("", "Cluster")
 }
 
 
@@ -104,20 +96,23 @@ def _keeps_its_node(_: Stack, workload: Workload, settings: NodeSettings) -> Ite
                 at=value,
                 found=f"{key} on pods without a deadline",
                 allowed=f"pods with activeDeadlineSeconds, at most {most}, "
-                "because other pods keep their node forever",
-                fix="add a deadline, or remove the annotation",
+                "because other pods keep their node too long",
+                fix="add a deadline, or remove the annotation. The pods of a RayJob also need "
+                "shutdownAfterJobFinishes, and its ttlSecondsAfterFinished counts, too",
             )
 
 
 def _deadlines(workload: Workload) -> Iterator[int]:
     """Yield the deadlines of the pods, and of the object or job that creates them."""
     yield workload.pod_spec.get("activeDeadlineSeconds").whole() or 0
-    kind, inputs = workload.resource.kind, workload.resource.inputs
-    if kind == "ray.io/RayJob" and not inputs.get("spec", "shutdownAfterJobFinishes").truth():
+    inputs = workload.resource.inputs
+    if (deadline := _DEADLINES.get(workload.resource.kind)) is None:
         return
-    if (path := _DEADLINES.get(kind)) is not None:
-        job = _at(inputs, path.split("."), workload.pod_spec.keys)
-        yield job.get("activeDeadlineSeconds").whole() or 0
+    job = _at(inputs, deadline.spec.split("."), workload.pod_spec.keys)
+    if (seconds := job.get("activeDeadlineSeconds").whole() or 0) == 0:
+        return
+    if deadline.ends_if is None or job.get(deadline.ends_if).truth():
+        yield seconds + (0 if deadline.then is None else job.get(deadline.then).whole() or 0)
 
 
 def _at(value: Value, path: list[str], keys: tuple[str | int, ...]) -> Value:

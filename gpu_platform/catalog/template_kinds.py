@@ -1,10 +1,12 @@
-"""Places of pod templates in the objects that members create, as CEL for the API server's policies.
+"""Places of pod templates in the objects that members create, and the deadlines of their pods.
+
+The API server's policies use them as CEL, and the policy pack as data.
 
 Kinds and fields: Kubernetes 1.36 API, and the CustomResourceDefinitions of JobSet v1alpha2, Trainer v1alpha1 and
 v1, KubeRay v1, LeaderWorkerSet v1 and KEDA v1alpha1; read 2026-11-25. A kind that is not installed matches no
 objects. Integrations: kubernetes-sigs/kueue v0.19.2, pkg/controller/jobs; ray-project/kuberay v1.7.0,
 rayservice_controller.go (rayClusterSpecForHashing, modifyRayCluster), and ray-project/kuberay#4841; read
-2026-11-30.
+2026-11-30. Deadlines of RayJobs: rayjob_controller.go of the same release; read 2026-11-30.
 """
 
 from __future__ import annotations
@@ -15,27 +17,52 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Deadline:
+    """Where an object limits the time of its pods, in addition to a deadline in the pods.
+
+    `spec` is the path of the object with `activeDeadlineSeconds`. In this path, `*` stands for the list item with
+    the pod template. `ends_if` is a field next to it that must be true, or else the pods stay after the deadline.
+    `then` is a field next to it with the number of seconds that the pods stay after the deadline.
+    """
+
+    spec: str
+    ends_if: str | None = None
+    then: str | None = None
+
+    def seconds(self, of: str) -> str:
+        """Return a CEL expression for the time in seconds after which the pods of the object `of` have ended, or 0
+        if the object does not limit it. The expression may use `one` for the list item with the pod template.
+        """
+        before, star, after = self.spec.partition(".*.")
+        spec = _optional("one", after) if star else _optional(of, before)
+        deadline = f"{spec}.?activeDeadlineSeconds.orValue(0)"
+        ends = f"{deadline} > 0"
+        if self.ends_if is not None:
+            ends = f"{spec}.?{self.ends_if}.orValue(false) && {ends}"
+        if self.then is None:
+            return deadline if self.ends_if is None else f"({ends} ? {deadline} : 0)"
+        return f"({ends} ? {deadline} + {spec}.?{self.then}.orValue(0) : 0)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TemplatePlace:
     """A place of pod templates in an object.
 
     `path` is the path of the template in the object or in an item. `items` is the path of a list or mapping
     whose items each contain a template, or None if the object has only one template. `name` is the field with
-    the name of an item, or None if the keys of the mapping are the names. `deadline` is a CEL expression for
-    the number of seconds after which the object's pods are terminated, or 0 for no deadline. It may use `{of}`
-    for the object and `one` for the item.
+    the name of an item, or None if the keys of the mapping are the names.
     """
 
     path: str
     items: str | None = None
     name: str | None = None
-    deadline: str = "0"
 
-    def templates(self, of: str) -> str:
-        """Return a CEL expression that lists the templates in the object `of`, with their places and deadlines."""
-        deadline = f"'deadline': dyn({self.deadline.format(of=of)})"
+    def templates(self, of: str, deadline: Deadline | None) -> str:
+        """Return a CEL expression that lists the templates in the object `of`, with places and `deadline`."""
+        ending = f"'deadline': dyn({'0' if deadline is None else deadline.seconds(of)})"
         if self.items is None:
             found = f"[?{_optional(of, self.path)}]"
-            return f"{found}.map(one, {{'at': dyn('{self.path}'), 'template': dyn(one), {deadline}}})"
+            return f"{found}.map(one, {{'at': dyn('{self.path}'), 'template': dyn(one), {ending}}})"
         items = _optional(of, self.items)
         if self.name is None:
             template, named = f"{of}.{self.items}[one].{self.path}", "one"
@@ -44,7 +71,7 @@ class TemplatePlace:
             template, named = f"one.{self.path}", f"string(one.?{self.name}.orValue(''))"
             items = f"{items}.orValue([])"
         at = f"'{self.items}[' + {named} + '].{self.path}'"
-        return f"{items}.map(one, {{'at': dyn({at}), 'template': dyn({template}), {deadline}}})"
+        return f"{items}.map(one, {{'at': dyn({at}), 'template': dyn({template}), {ending}}})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +86,7 @@ class TemplateKind:
     group: str
     resource: str
     places: tuple[TemplatePlace, ...]
+    deadline: Deadline | None = None
     integration: str | None = None
     creates_queued: bool = False
 
@@ -67,26 +95,15 @@ def _optional(of: str, path: str) -> str:
     return f"{of}.?{path.replace('.', '.?')}"
 
 
-def _ray(cluster: str, deadline: str = "0") -> tuple[TemplatePlace, ...]:
+def _ray(cluster: str) -> tuple[TemplatePlace, ...]:
     return (
-        TemplatePlace(path=f"{cluster}.headGroupSpec.template", deadline=deadline),
-        TemplatePlace(items=f"{cluster}.workerGroupSpecs", name="groupName", path="template", deadline=deadline),
+        TemplatePlace(path=f"{cluster}.headGroupSpec.template"),
+        TemplatePlace(items=f"{cluster}.workerGroupSpecs", name="groupName", path="template"),
     )
-
-
-def _deadline(job: str) -> str:
-    """Return a CEL expression for the deadline in a Job's spec. `job` is the path of the spec, which begins with
-    `{of}` or `one`.
-    """
-    return f"{job.replace('.', '.?')}.?activeDeadlineSeconds.orValue(0)"
 
 
 _TEMPLATE: Final = (TemplatePlace(path="spec.template"),)
 _JOBS: Final = "template.spec.template"
-_OF_JOBS: Final = _deadline("one.template.spec")
-_OF_RUN: Final = _deadline("{of}.spec.runPolicy")
-# At its deadline, a RayJob deletes its cluster only if it is configured to delete the cluster when the job ends.
-_OF_RAY_JOB: Final = f"({{of}}.?spec.?shutdownAfterJobFinishes.orValue(false) ? {_deadline('{of}.spec')} : 0)"
 TEMPLATE_KINDS: Final = (
     TemplateKind(kind="Deployment", group="apps", resource="deployments", places=_TEMPLATE),
     TemplateKind(kind="StatefulSet", group="apps", resource="statefulsets", places=_TEMPLATE),
@@ -95,31 +112,31 @@ TEMPLATE_KINDS: Final = (
         kind="Job",
         group="batch",
         resource="jobs",
-        places=(TemplatePlace(path="spec.template", deadline=_deadline("{of}.spec")),),
+        places=_TEMPLATE,
+        deadline=Deadline(spec="spec"),
         integration="batch/job",
     ),
     TemplateKind(
         kind="CronJob",
         group="batch",
         resource="cronjobs",
-        places=(
-            TemplatePlace(path="spec.jobTemplate.spec.template", deadline=_deadline("{of}.spec.jobTemplate.spec")),
-        ),
+        places=(TemplatePlace(path="spec.jobTemplate.spec.template"),),
+        deadline=Deadline(spec="spec.jobTemplate.spec"),
     ),
     TemplateKind(
         kind="JobSet",
         group="jobset.x-k8s.io",
         resource="jobsets",
-        places=(TemplatePlace(items="spec.replicatedJobs", name="name", path=_JOBS, deadline=_OF_JOBS),),
+        places=(TemplatePlace(items="spec.replicatedJobs", name="name", path=_JOBS),),
+        deadline=Deadline(spec="spec.replicatedJobs.*.template.spec"),
         integration="jobset.x-k8s.io/jobset",
     ),
     TemplateKind(
         kind="TrainingRuntime",
         group="trainer.kubeflow.org",
         resource="trainingruntimes",
-        places=(
-            TemplatePlace(items="spec.template.spec.replicatedJobs", name="name", path=_JOBS, deadline=_OF_JOBS),
-        ),
+        places=(TemplatePlace(items="spec.template.spec.replicatedJobs", name="name", path=_JOBS),),
+        deadline=Deadline(spec="spec.template.spec.replicatedJobs.*.template.spec"),
     ),
     TemplateKind(
         kind="LeaderWorkerSet",
@@ -142,10 +159,10 @@ TEMPLATE_KINDS: Final = (
         kind="RayJob",
         group="ray.io",
         resource="rayjobs",
-        places=(
-            *_ray("spec.rayClusterSpec", _OF_RAY_JOB),
-            TemplatePlace(path="spec.submitterPodTemplate", deadline=_OF_RAY_JOB),
-        ),
+        places=(*_ray("spec.rayClusterSpec"), TemplatePlace(path="spec.submitterPodTemplate")),
+        # A RayJob deletes its cluster at its deadline only if it is configured to delete it when the job ends, and
+        # only after its TTL. Kueue has returned the quota of these nodes by then (kubernetes-sigs/kueue#3994).
+        deadline=Deadline(spec="spec", ends_if="shutdownAfterJobFinishes", then="ttlSecondsAfterFinished"),
         integration="ray.io/rayjob",
     ),
     TemplateKind(
@@ -161,20 +178,23 @@ TEMPLATE_KINDS: Final = (
         kind="ScaledJob",
         group="keda.sh",
         resource="scaledjobs",
-        places=(TemplatePlace(path="spec.jobTargetRef.template", deadline=_deadline("{of}.spec.jobTargetRef")),),
+        places=(TemplatePlace(path="spec.jobTargetRef.template"),),
+        deadline=Deadline(spec="spec.jobTargetRef"),
     ),
     TemplateKind(
         kind="PyTorchJob",
         group="kubeflow.org",
         resource="pytorchjobs",
-        places=(TemplatePlace(items="spec.pytorchReplicaSpecs", path="template", deadline=_OF_RUN),),
+        places=(TemplatePlace(items="spec.pytorchReplicaSpecs", path="template"),),
+        deadline=Deadline(spec="spec.runPolicy"),
         integration="kubeflow.org/pytorchjob",
     ),
     TemplateKind(
         kind="MPIJob",
         group="kubeflow.org",
         resource="mpijobs",
-        places=(TemplatePlace(items="spec.mpiReplicaSpecs", path="template", deadline=_OF_RUN),),
+        places=(TemplatePlace(items="spec.mpiReplicaSpecs", path="template"),),
+        deadline=Deadline(spec="spec.runPolicy"),
         integration="kubeflow.org/mpijob",
     ),
 )
@@ -193,11 +213,11 @@ def templates_of(of: str, kinds: Sequence[TemplateKind] = TEMPLATE_KINDS) -> str
     """Return a CEL expression that lists the templates in the object `of`. Each item is a map with the keys `at`
     (a path), `template` and `deadline`.
     """
-    found = "".join(
-        f"{of}.kind == '{kind.kind}' ? {' + '.join(place.templates(of) for place in kind.places)} : "
-        for kind in kinds
-    )
-    return f"({found}[])"
+    by_kind = ""
+    for kind in kinds:
+        templates = " + ".join(place.templates(of, kind.deadline) for place in kind.places)
+        by_kind += f"{of}.kind == '{kind.kind}' ? {templates} : "
+    return f"({by_kind}[])"
 
 
 def patches_of(kinds: Sequence[TemplateKind], patches: Callable[[str, str], str]) -> tuple[str, ...]:

@@ -65,6 +65,20 @@ def test_a_ray_job_ends_its_cluster_after_its_deadline_if_it_shuts_it_down():
     assert violations(KEEPING, kubernetes("ray.io/v1:RayJob", "a", ends, "vision")) == []
 
 
+def test_a_ray_job_keeps_its_nodes_until_its_time_to_live_has_passed():
+    spec = {
+        "rayClusterSpec": {"headGroupSpec": {"template": template()}},
+        "activeDeadlineSeconds": 3600,
+        "shutdownAfterJobFinishes": True,
+    }
+    short = {**spec, "ttlSecondsAfterFinished": 600}
+    assert violations(KEEPING, kubernetes("ray.io/v1:RayJob", "a", short, "vision")) == []
+    long = {**spec, "ttlSecondsAfterFinished": 2_000_000_000}
+    assert only(violations(KEEPING, kubernetes("ray.io/v1:RayJob", "a", long, "vision")))
+    without_deadline = {**short, "activeDeadlineSeconds": 0}
+    assert only(violations(KEEPING, kubernetes("ray.io/v1:RayJob", "a", without_deadline, "vision")))
+
+
 @pytest.mark.parametrize(
     "harmless",
     [{"karpenter.sh/do-not-disrupt": "false"}, {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}],
