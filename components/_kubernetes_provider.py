@@ -7,6 +7,8 @@ from typing import Final
 import pulumi
 import pulumi_kubernetes as k8s
 
+from components._kubernetes_object import KubernetesObject
+
 _UPSERT: Final = True
 """Take over an existing object instead of failing with "already exists".
 
@@ -48,3 +50,26 @@ def kubernetes_provider(
         enable_patch_force=_FORCE,
         opts=opts,
     )
+
+
+def cluster_identity(
+    name: str,
+    opts: pulumi.ResourceOptions,
+    *,
+    kubeconfig: pulumi.Input[str] | None,
+    context: pulumi.Input[str] | None,
+) -> pulumi.Output[str]:
+    """Return the UID of the namespace `kube-system`, which identifies a cluster that another program created.
+
+    This namespace lives as long as its cluster (OpenTelemetry, semantic conventions, `k8s.cluster.uid`; read
+    2026-11-30). A separate provider reads it, because the UID is an input of the provider that creates objects. If
+    the address of the cluster changes, Pulumi replaces only the separate provider, which owns no object.
+    """
+    reader = k8s.Provider(f"{name}-identity", kubeconfig=kubeconfig, context=context, opts=opts)
+    namespace = KubernetesObject(
+        f"{name}-identity",
+        "v1/Namespace",
+        pulumi.ResourceOptions(parent=opts.parent, provider=reader, id="kube-system"),
+        metadata={},
+    )
+    return namespace.metadata["uid"]

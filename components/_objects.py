@@ -32,6 +32,8 @@ def with_object_settings(
         kind = args.type_.rpartition(":")[2]
         if not args.type_.startswith("kubernetes:") or args.type_ in (_RELEASE, _NODE) or kind.endswith("Patch"):
             return None
+        if args.opts.id is not None:  # Pulumi only reads the object
+            return None
         props = cast("Manifest", dict(args.props))
         namespace = props["metadata"].get("namespace")
         props["metadata"] = _labelled(props["metadata"], objects)

@@ -8,7 +8,7 @@ from typing import Final
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components._kubernetes_provider import kubernetes_provider
+from components._kubernetes_provider import cluster_identity, kubernetes_provider
 from gpu_platform.base.paths import sandbox_kubeconfig
 from gpu_platform.planning.clouds.section import ClusterPlan
 
@@ -47,13 +47,12 @@ class Cluster(pulumi.ComponentResource):
         path = args.kubeconfig or plan.kubeconfig
         if plan.access == "sandbox":
             path = str(sandbox_kubeconfig(plan.name))
+        child = pulumi.ResourceOptions(parent=self)
         self.identity = args.identity
+        if plan.access != "sandbox" and args.kubeconfig is None:
+            self.identity = cluster_identity(name, child, kubeconfig=path, context=plan.context)
         self.provider = kubernetes_provider(
-            name,
-            pulumi.ResourceOptions(parent=self),
-            kubeconfig=path,
-            context=plan.context,
-            identity=args.identity,
+            name, child, kubeconfig=path, context=plan.context, identity=self.identity
         )
         self.kubeconfig = pulumi.Output.from_input(path)
         self.context = pulumi.Output.from_input(plan.context)

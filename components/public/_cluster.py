@@ -9,7 +9,7 @@ import pulumi
 
 from components._cloud import EksOutputs, GkeOutputs
 from components._cloud_sdk import components_of
-from components._kubernetes_provider import kubernetes_provider
+from components._kubernetes_provider import cluster_identity, kubernetes_provider
 from components.node_pool import NodePool
 from components.public._errors import BadArguments
 from gpu_platform.base.errors import Problem
@@ -50,9 +50,10 @@ def kubernetes_options(
         path = str(sandbox_kubeconfig(cluster.get("name", "local")))
     elif not declared:
         return options
-    provider = kubernetes_provider(
-        name, pulumi.ResourceOptions(parent=component), kubeconfig=path, context=context
-    )
+    child, identity = pulumi.ResourceOptions(parent=component), None
+    if cluster["provider"] != "sandbox":
+        identity = cluster_identity(name, child, kubeconfig=path, context=context)
+    provider = kubernetes_provider(name, child, kubeconfig=path, context=context, identity=identity)
     return pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(providers=[provider]))
 
 

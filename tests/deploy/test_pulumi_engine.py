@@ -79,6 +79,22 @@ def test_what_exists_in_pulumi_only_is_not_counted() -> None:
     )
 
 
+def test_objects_are_replaced_on_one_cluster_if_the_state_lacks_its_identity() -> None:
+    type_ = "pulumi:providers:kubernetes"
+
+    def replaced(old: dict[str, Any], new: dict[str, Any], op: str = "replace", type_: str = type_) -> bool:
+        steps = Steps()
+        steps(event(op, type_, old=old, new=new))
+        return steps.replaces_objects_of_one_cluster
+
+    first, second = {"clusterIdentifier": "a"}, {"clusterIdentifier": "b"}
+    assert replaced({"context": "dev"}, {"context": "dev-2", **first})
+    assert not replaced(first, second)  # another cluster
+    assert not replaced({"context": "dev"}, {"context": "dev-2"})  # the provider that reads the identity
+    assert not replaced({"context": "dev"}, {"context": "dev", **first}, "update")
+    assert not replaced({}, first, type_="pulumi:providers:aws")
+
+
 def test_a_replacement_is_one_change_and_not_three() -> None:
     old, new = quota(pods="1"), quota(pods="2")
     type_ = "kubernetes:core/v1:ResourceQuota"

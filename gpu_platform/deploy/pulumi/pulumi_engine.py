@@ -18,7 +18,12 @@ from gpu_platform.deploy.changes import Action, Change, Changes, FieldChange
 from gpu_platform.deploy.pulumi.pulumi_cli import PulumiCli
 from gpu_platform.deploy.pulumi.pulumi_output import OnlyChanges, WithoutInterruptions
 from gpu_platform.deploy.recorded.properties import Json
-from gpu_platform.deploy.recorded.record import HELM_RELEASE_TYPE, KUBERNETES_PREFIX, PULUMI_PREFIX
+from gpu_platform.deploy.recorded.record import (
+    HELM_RELEASE_TYPE,
+    KUBERNETES_PREFIX,
+    KUBERNETES_PROVIDER_TYPE,
+    PULUMI_PREFIX,
+)
 from gpu_platform.live.objects import ObjectKey, object_key
 
 _ACTIONS: Final = {  # without the individual steps of a replacement
@@ -86,12 +91,16 @@ class PulumiEngine:
     def preview(self) -> Changes:
         """Return the changes that `up` would make to the live objects, without writing state.
 
+        Raises Finding if `up` would create all objects again and then delete them from the same cluster.
+
         The policy rules were already checked for the declared program. In a preview that refreshes, policy packs
         would also check changes by others, and would refuse to repair them. `up` runs the policy packs.
         """
         stack, steps = self._stack(), Steps()
         with _clean_errors("preview", self._stack_name):
             stack.preview(on_event=steps, refresh=True, **self._common)
+        if steps.replaces_objects_of_one_cluster:
+            raise Finding(_NEW_ADDRESS.format(stack=self._stack_name))
         return Changes(self._stack_name, tuple(steps.changes))
 
     def up(self) -> Changes:
@@ -281,11 +290,25 @@ def _ways_on(text: str) -> Iterator[str]:
         )
 
 
+_NEW_ADDRESS: Final = (
+    "stack {stack!r}: the address or the certificate authority of the cluster has changed, and the state of this "
+    "stack does not identify the cluster yet. Pulumi would take over all objects, and then delete them. Nothing "
+    "was changed. Restore the former kubeconfig, context and cluster settings, run `gpu-platform up {stack}`, "
+    "which writes the identity to the state, and then make this change. To move the stack to another cluster, "
+    "first destroy it"
+)
+
+
 class Steps:
-    """Collects the changes of provider-managed resources from the engine's events."""
+    """Collects the changes of provider-managed resources from the engine's events.
+
+    `replaces_objects_of_one_cluster` is whether Pulumi replaces a Kubernetes provider that has no cluster identity
+    in the state. Pulumi then does not know that the old and the new objects are the same.
+    """
 
     def __init__(self) -> None:
         self.changes: list[Change] = []
+        self.replaces_objects_of_one_cluster = False
 
     def __call__(self, event: automation.EngineEvent) -> None:
         if event.res_outputs_event is None:
@@ -294,6 +317,9 @@ class Steps:
         state = step.new or step.old
         if step.op not in _ACTIONS or state is None or not state.custom:
             return
+        if step.type == KUBERNETES_PROVIDER_TYPE and step.op is automation.OpType.REPLACE:
+            old, new = ((one.inputs if one else None) or {} for one in (step.old, step.new))
+            self.replaces_objects_of_one_cluster |= "clusterIdentifier" in new and "clusterIdentifier" not in old
         if not step.type.startswith(PULUMI_PREFIX):
             action = _ACTIONS[step.op]
             if action is Action.DELETE and state.retain_on_delete:

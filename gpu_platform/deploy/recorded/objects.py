@@ -11,6 +11,7 @@ from gpu_platform.base.errors import Problem
 from gpu_platform.deploy.recorded.properties import REDACTED, UNKNOWN
 from gpu_platform.deploy.recorded.record import (
     KUBERNETES_PREFIX,
+    KUBERNETES_PROVIDER_TYPE,
     PROVIDER_PREFIX,
     STACK_REFERENCE_TYPE,
     STACK_TYPE,
@@ -134,4 +135,4 @@ def _needs_no_deployment(record: ResourceRecord) -> bool:
     """
     if not record.custom:
         return not record.type.startswith(_CLIENT_SIDE_PREFIXES)
-    return record.type in (STACK_TYPE, STACK_REFERENCE_TYPE, STASH_TYPE, f"{PROVIDER_PREFIX}kubernetes")
+    return record.type in (STACK_TYPE, STACK_REFERENCE_TYPE, STASH_TYPE, KUBERNETES_PROVIDER_TYPE)

@@ -35,6 +35,7 @@ STACK_REFERENCE_TYPE: Final = "pulumi:pulumi:StackReference"
 STASH_TYPE: Final = "pulumi:index:Stash"
 HELM_RELEASE_TYPE: Final = "kubernetes:helm.sh/v3:Release"
 PROVIDER_PREFIX: Final = "pulumi:providers:"
+KUBERNETES_PROVIDER_TYPE: Final = f"{PROVIDER_PREFIX}kubernetes"
 PULUMI_PREFIX: Final = "pulumi:"  # types that exist only in the state, such as stacks, providers and stashes
 KUBERNETES_PREFIX: Final = "kubernetes:"
 _FRAMES_READ: Final = 1  # number of stack frames that the SDK reads for each resource; it fails with fewer
