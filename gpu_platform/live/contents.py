@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from gpu_platform.base.quantity import bytes_text, counted, parse_quantity
+from gpu_platform.catalog.csi_drivers import KEEPS_FILES
 from gpu_platform.live.client import KubernetesClient, Refused
 from gpu_platform.live.objects import ObjectKey, items_at, mapping_at, object_key
 from gpu_platform.live.usage import gpu_units
@@ -39,13 +40,14 @@ class VolumeClaim:
     """A PersistentVolumeClaim with its size and, if it is bound, its volume.
 
     `size` is the size that the spec requests. `policy` is the reclaim policy of the volume, which decides what
-    happens to the volume when the claim is deleted.
+    happens to the volume when the claim is deleted. `driver` is the CSI driver of the volume, or empty if unknown.
     """
 
     name: str
     size: str
     volume: str = ""
     policy: str = ""
+    driver: str = ""
 
     @property
     def is_bound(self) -> bool:
@@ -56,6 +58,8 @@ class VolumeClaim:
         if not self.is_bound:
             return f"{self.name} ({self.size}, not bound)"
         fate = {"Delete": " is deleted with the claim", "Retain": " is kept"}.get(self.policy, "")
+        if self.policy == "Delete" and self.driver in KEEPS_FILES:
+            fate += ", but its files stay on the file system"
         return f"{self.name} ({self.size}, volume {self.volume}{fate})"
 
 
@@ -221,15 +225,12 @@ def _volume_claim(client: KubernetesClient, live: Mapping[str, Any]) -> VolumeCl
     if mapping_at(live, "status").get("phase") != "Bound":
         return VolumeClaim(name, size)
     volume = str(mapping_at(live, "spec").get("volumeName") or "unknown")
-    return VolumeClaim(name, size, volume, _reclaim_policy(client, volume))
-
-
-def _reclaim_policy(client: KubernetesClient, volume: str) -> str:
     try:
-        live = client.get("v1", "PersistentVolume", volume)
+        spec = mapping_at(client.get("v1", "PersistentVolume", volume) or {}, "spec")
     except Refused:  # volumes are cluster-scoped, and not every user may read them
-        return ""
-    return str(mapping_at(live or {}, "spec").get("persistentVolumeReclaimPolicy") or "")
+        return VolumeClaim(name, size, volume)
+    policy, driver = spec.get("persistentVolumeReclaimPolicy"), mapping_at(spec, "csi").get("driver")
+    return VolumeClaim(name, size, volume, str(policy or ""), str(driver or ""))
 
 
 def _gpus(pods: Collection[Mapping[str, Any]]) -> dict[str, int]:

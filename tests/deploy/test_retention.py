@@ -153,6 +153,42 @@ def test_a_stateful_sets_claim_is_listed_because_it_contains_data() -> None:
     assert [(one.name, one.size) for one in found.claims] == [("data-db-0", "5Gi")]
 
 
+@pytest.mark.parametrize(
+    ("driver", "fate"),
+    [
+        ("ebs.csi.aws.com", "volume pvc-1 is deleted with the claim)"),
+        ("efs.csi.aws.com", "volume pvc-1 is deleted with the claim, but its files stay on the file system)"),
+    ],
+)
+def test_files_of_a_deleted_efs_claim_are_listed_as_kept(driver: str, fate: str) -> None:
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data", "namespace": PLACE, "uid": "claim"},
+        "spec": {"resources": {"requests": {"storage": "5Gi"}}, "volumeName": "pvc-1"},
+        "status": {"phase": "Bound"},
+    }
+    volume = {"spec": {"persistentVolumeReclaimPolicy": "Delete", "csi": {"driver": driver}}}
+
+    class Client:
+        """A cluster with a claim and its volume."""
+
+        def api_versions(self) -> tuple[str, ...]:
+            return ("v1",)
+
+        def namespaced_kinds(self, api_version: str) -> tuple[str, ...]:
+            return ("PersistentVolumeClaim",)
+
+        def objects(self, api_version: str, kind: str, *, namespace: str) -> list[dict[str, Any]]:
+            return [claim]
+
+        def get(self, api_version: str, kind: str, name: str) -> dict[str, Any]:
+            return volume
+
+    found = namespace_contents(Client(), PLACE)  # pyrefly: ignore[bad-argument-type]
+    assert str(found.claims[0]) == f"data (5Gi, {fate}"
+
+
 def test_a_kind_that_cannot_be_listed_keeps_a_namespace() -> None:
     class Client:
         """A cluster with an API group whose server does not respond."""

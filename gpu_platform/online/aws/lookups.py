@@ -8,6 +8,7 @@ from functools import partial
 from typing import TypeVar, cast
 
 from gpu_platform.catalog import Catalog, ServiceQuota
+from gpu_platform.catalog.csi_drivers import EFS_DRIVER, FSX_DRIVER
 from gpu_platform.online.aws.answers import Cluster, Identity, InstanceType, Subnet
 from gpu_platform.online.aws.api import AwsApi, Missing
 from gpu_platform.online.aws.capacity import (
@@ -50,7 +51,6 @@ from gpu_platform.planning.clouds.eks.existing_cluster import (
     ExistingEksFacts,
     required_addons,
 )
-from gpu_platform.planning.clouds.eks.existing_file_systems import EFS_DRIVER, FSX_DRIVER
 from gpu_platform.planning.clouds.kubeconfig import eks_kubeconfig
 from gpu_platform.planning.clouds.storage import VolumePlan
 from gpu_platform.planning.clouds.windows import CapacityWindow

@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from gpu_platform.catalog.csi_drivers import EFS_DRIVER, FSX_DRIVER
 from gpu_platform.planning.clouds.storage import VolumePlan, read_only_options
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.cluster import EksCluster
 from gpu_platform.stack.storage import ExistingStorage
 
-EFS_DRIVER: Final = "efs.csi.aws.com"
-FSX_DRIVER: Final = "fsx.csi.aws.com"
 _NAMES: Final = {"efs": "EFS", "fsx-lustre": "FSx for Lustre"}
 
 

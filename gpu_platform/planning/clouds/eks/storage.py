@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from gpu_platform.base import names
 from gpu_platform.catalog import Catalog
+from gpu_platform.catalog.csi_drivers import EBS_DRIVER, EFS_DRIVER, FSX_DRIVER
 from gpu_platform.catalog.iam_policies import iam_statements
 from gpu_platform.planning.clouds.eks import buckets, existing_file_systems
 from gpu_platform.planning.clouds.eks.addons import managed_policy
@@ -39,9 +40,6 @@ from gpu_platform.stack.storage import (
     TeamStorage,
 )
 
-EBS_DRIVER = "ebs.csi.aws.com"
-EFS_DRIVER = "efs.csi.aws.com"
-FSX_DRIVER = "fsx.csi.aws.com"
 DEFAULT_CLASS = "gp3"
 """Default storage class of a cluster that the program creates. EKS has not marked a class as default since 1.30.
 """
