@@ -53,7 +53,7 @@ def check_stack(stack: str, *, output: Output) -> ExitCode:
         raise
     program = record_stack(loaded)
     report = evaluate_policies(program, loaded.plan)
-    warnings = tuple(_warnings(loaded, program))
+    warnings = tuple(check_warnings(loaded, program))
     if output in ("sarif", "junit"):
         spec, positions = parse_platform(loaded.platform, str(loaded.path)), Positions(loaded.path)
         found = (*warned(warnings, positions), *findings(report, spec, positions))
@@ -84,7 +84,7 @@ def check_stack(stack: str, *, output: Output) -> ExitCode:
     return verdict(report)
 
 
-def _warnings(loaded: LoadedStack, program: RecordedProgram) -> Iterator[str]:
+def check_warnings(loaded: LoadedStack, program: RecordedProgram) -> Iterator[str]:
     """Yield the warnings about an environment. Each begins with a path in the stack file and a colon."""
     if loaded.plan.kind != "environment":
         return

@@ -11,7 +11,7 @@ from typing import Any, cast
 from gpu_platform.base.errors import BadInput, ExitCode, Problem
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import load_catalog
-from gpu_platform.cli.check import verdict
+from gpu_platform.cli.check import check_warnings, verdict
 from gpu_platform.cli.check_report import placed
 from gpu_platform.deploy.recorded.policy_check import evaluate_policies
 from gpu_platform.planning.changes import pool_changes, pool_facts
@@ -46,11 +46,13 @@ def review_stack(stack: str, *, base: Path | None, preview: Path | None, to_json
         lines = [head, *_listed([str(problem) for problem in problems])]
         _print(path, lines, error.exit_code, to_json=to_json)
         raise
-    report = evaluate_policies(record_stack(loaded), loaded.plan)
+    program = record_stack(loaded)
+    report = evaluate_policies(program, loaded.plan)
     code = verdict(report)
     violated = "No mandatory rule" if code is ExitCode.GOOD else "A mandatory rule"
     lines = [f"**{violated} is violated.**"]
-    for part in (_plan(loaded, base), _policies(placed(report, loaded)), _impact(preview)):
+    warnings = _warnings(list(check_warnings(loaded, program)))
+    for part in (_plan(loaded, base), warnings, _policies(placed(report, loaded)), _impact(preview)):
         found = list(part)
         lines += ["", *found] if found else []
     _print(path, lines, code, to_json=to_json)
@@ -177,6 +179,12 @@ def _policies(report: PolicyReport) -> Iterator[str]:
     if report.not_checked:
         gaps = [f"`{names}`: {gap}" for names, gap in report.gaps]
         yield from _details(f"Not checked: {len(gaps)}", gaps, opened=False)
+
+
+def _warnings(warnings: Sequence[str]) -> Iterator[str]:
+    """Yield the warnings of `check` about a valid stack file."""
+    if warnings:
+        yield from _details(f"Warnings: {len(warnings)}", warnings, opened=True)
 
 
 def _impact(preview: Path | None) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Refuses a stack file that would give two objects the same kind, namespace and name.
 
 Without this check, the second object would overwrite the first, or the API server would reject it in the middle of
-`up`. The namespaces of controllers have a separate rule, `teams.team_plans.is_reserved_namespace`.
+`up`. The function `is_reserved_namespace` of the package `teams` has the rule for namespaces of controllers.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ def with_suggestions(document: Mapping[str, Any], wrong: Iterable[Problem]) -> d
 
 
 def split(path: str, document: object) -> Path:
-    """Return the keys and indexes of a path such as `pools[0].layout.1g.10gb`. `document` decides which keys
+    """Return the keys and indexes of a path such as `sharing.layout.1g.10gb`. `document` decides which keys
     contain dots.
     """
     parts: list[str | int] = []

@@ -116,6 +116,19 @@ def test_invalid_files_and_violated_rules_become_comments(tmp_path: Path) -> Non
     assert (code, "**A mandatory rule is violated.**" in out, "mandatory `cost-ceiling`" in out) == (1, True, True)
 
 
+def test_a_comment_has_the_warnings_of_check(tmp_path: Path) -> None:
+    path = Path(shutil.copy(STACKS_DIR / "Pulumi.dev.yaml", tmp_path / "Pulumi.dev.yaml"))
+    _, before, _ = run("review", str(path))
+    assert "charts.lws" not in before
+    document = yaml.safe_load(path.read_text("utf-8"))
+    document["config"]["gpu-platform:platform"]["charts"] = {"lws": {"values": {"a": 1}}}
+    path.write_text(yaml.safe_dump(document), "utf-8")
+    code, out, _ = run("review", str(path))
+    assert code == 0
+    assert "Warnings: " in out
+    assert "- charts.lws: this stack does not install the chart" in out
+
+
 def _preview(changes: list[dict[str, Any]]) -> str:
     return json.dumps({"impact": {"effect": "x", "cluster_read": True, "order": [], "changes": changes}})
 
