@@ -22,8 +22,8 @@ from gpu_platform.deploy.changes import child_at, owned_fields, place_of
 from gpu_platform.live.client import KubernetesClient, Refused
 from gpu_platform.live.objects import ObjectKey, object_key
 
-# Only these fields of these kinds are examined. In all other kinds (nodes, claims, service accounts, namespaces,
-# custom resources), controllers routinely own fields.
+# Additions are reported only for these fields of these kinds.
+# In other kinds, such as nodes, claims and custom resources, controllers routinely own fields.
 _EXAMINED: Final[Mapping[str, tuple[str, ...]]] = {
     "CronJob.batch": ("f:spec",),
     "DaemonSet.apps": ("f:spec",),
@@ -41,8 +41,8 @@ _EXAMINED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _GRANTS_ACCESS: Final = ("*.rbac.authorization.k8s.io", "NetworkPolicy.networking.k8s.io")
 
-# Fields of the examined kinds that controllers or common operations own. Each entry has a pattern for the kind, a
-# pattern for the field, and the owner or the reason.
+# Fields of these kinds that controllers or common operations own, so they are not reported.
+# Each entry consists of a pattern for the kind, a pattern for the field, and the owner or the reason.
 _OWNED_BY_OTHERS: Final = (
     ("*.apps", "spec.replicas", "HorizontalPodAutoscaler, KEDA and `kubectl scale`"),
     (
@@ -52,7 +52,7 @@ _OWNED_BY_OTHERS: Final = (
     ),
     ("Job.batch", "spec.suspend", "Kueue suspends and starts Jobs with this field"),
     ("Job.batch", "spec.template.spec.nodeSelector*", "set by Kueue when it admits a Job"),
-    ("Job.batch", "spec.template.spec.schedulingGates*", "Kueue holds pods until it has chosen nodes"),
+    ("Job.batch", "spec.template.spec.schedulingGates*", "Kueue holds pods until it has chosen their nodes"),
     ("Job.batch", "spec.template.metadata.annotations[[]kueue.x-k8s.io/*", "Kueue records admitted resources"),
     ("Job.batch", "spec.template.metadata.labels[[]*", "the Job controller labels its pods"),
     ("Job.batch", "spec.selector*", "set by the Job controller"),

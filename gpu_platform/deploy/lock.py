@@ -3,8 +3,8 @@
 The Lease is next to the ApplySet's parent in `kube-system`. Its holder renews it three times per lease duration. A
 killed run therefore blocks other runs for at most one lease duration. Runs on the same machine are not blocked,
 because they detect that the process has ended. As in client-go, a waiting run considers the Lease expired if
-nobody renews it for one lease duration of the wait. The clocks of two machines may differ, so the run compares the
-time in the Lease with its own clock only to find Leases that were last renewed many minutes ago.
+nobody renews it while the run waits for one lease duration. The clocks of two machines may differ, so the run
+compares the time in the Lease with its own clock only to find Leases that were last renewed many minutes ago.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from gpu_platform.live.connection import Limits, Refused
 from gpu_platform.live.objects import annotation, mapping_at
 
 LEASE_SECONDS: Final = 30
-# Longer than a Lease's duration, so that the Lease of a killed run expires and is taken over.
+# The wait is longer than a Lease's duration, so that the Lease of a killed run expires and is taken over.
 WAIT_SECONDS: Final = 60.0
 _API_VERSION: Final = "coordination.k8s.io/v1"
 _COMMAND_ANNOTATION: Final = "gpu-platform.dev/command"
@@ -38,7 +38,7 @@ _PROCESS_ANNOTATION: Final = "gpu-platform.dev/process"
 _POLL_SECONDS: Final = 0.5
 _REQUEST_SECONDS: Final = 5.0
 # A Lease that was last renewed this long ago has expired, even if the clocks of two machines differ.
-# If they differed by more than this, TLS and tokens would fail.
+# If two clocks differed by more than this time, TLS and tokens would fail.
 _SURELY_EXPIRED_SECONDS: Final = 600.0
 
 
@@ -90,7 +90,7 @@ class StackLock:
             self._done.set()
             renewing.join()
             if not self._lost:
-                with suppress(GpuPlatformError):  # otherwise the Lease expires
+                with suppress(GpuPlatformError):  # if the deletion fails, the Lease expires
                     self._client.delete(self._held, unchanged=True)
 
     def _acquire(self) -> None:
@@ -176,8 +176,8 @@ class StackLock:
             f"stack {self._stack}: this run lost its lock after {self._lease_seconds} s without renewal ({why}) "
             "and stopped. Run the same command again to continue"
         )
-        # A background job of a shell ignores SIGINT, so it is sent SIGTERM.
-        # A real signal also interrupts a wait for a silent server.
+        # A background job of a shell ignores SIGINT, so such a process receives SIGTERM.
+        # A signal also interrupts a wait for a server that does not answer.
         ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
         main = threading.main_thread().ident
         if main is not None:

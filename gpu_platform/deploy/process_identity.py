@@ -2,7 +2,8 @@
 
 A host name does not identify a machine (CI runners share one), and the kernel reuses process ids. An identity
 therefore consists of the kernel's boot id, the host name, a network address (virtual machines of one snapshot
-share the boot id), the namespace of process ids, the process id and the start time. Only Linux has all of these.
+share the boot id), the namespace of process ids, the process id and the start time. Only Linux provides all of
+these values.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def repair_taints(client: KubernetesClient, declared: Mapping[str, Sequence[Tain
     """Set the declared taints on existing nodes, and keep the taints that other tools have set.
 
     `declared` contains the taints by node name. Return the changed nodes. Engines that do not change the taints of
-    existing nodes need this function. Raise Refused if the API server refuses a change.
+    existing nodes need this function. Raises Refused if the API server refuses a change.
     """
     changed: list[str] = []
     for name, taints in declared.items():
@@ -89,8 +89,7 @@ def merged_taints(declared: Sequence[Taint], live: Mapping[str, Any]) -> list[Ta
             merged.append(taint if same else mine)  # the live taint may have a timeAdded
         elif before is not None and identity not in before:
             merged.append(taint)
-    # Startup taints are not added to an existing node, because they were removed after the node had passed its
-    # checks.
+    # Startup taints are removed after a node has passed its checks, so they are not added to an existing node.
     return [
         *merged,
         *(taint for taint in wanted.values() if taint["key"] not in (STARTUP_TAINT_KEY, READINESS_TAINT_KEY)),

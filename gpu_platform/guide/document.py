@@ -65,7 +65,8 @@ def guide_to_html(
     guide: GuidePlan, team: TeamPlan, queue: TeamQueuePlan | None, live: LiveGuide | None = None
 ) -> str:
     """Return the guide with its manifests as one HTML page without external links."""
-    from markdown_it import MarkdownIt  # imported here, because it imports 60 modules that components do not need
+    # markdown_it is imported here, because it imports 60 modules that components do not need.
+    from markdown_it import MarkdownIt
 
     markdown = guide_to_markdown(guide, team, queue, live, full=True)
     body = MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown)

@@ -101,7 +101,7 @@ def with_reasons_of_equals(workloads: Sequence[Mapping[str, Any]]) -> Sequence[M
 
 
 def _waits_for_quota(workload: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Return the condition about the missing quota as a list, which is empty before Kueue writes it."""
+    """Return a list with the condition about the missing quota, or an empty list if Kueue has not set it."""
     return [one for one in items_at(workload, "status", "conditions") if one["type"] == "QuotaReserved"]
 
 
@@ -201,7 +201,7 @@ def why_pods_are_missing(
             f"deleted pods have ended; `kubectl delete pod {' '.join(ending_pods)} --now` ends them within seconds"
         )
     waiting = any(gated.get(key) for key in started)
-    delete = "waiting pods, by lowering the replicas of their Deployments" if waiting else "another workload"
+    delete = "waiting pods by lowering the replicas of their Deployments" if waiting else "another workload"
     return (
         f"a missing pod is refused: {', '.join(over)}, including what may be borrowed. Delete {delete}, "
         "or delete this workload and create it again with fewer pods. Otherwise Kueue puts it back into the queue "
@@ -326,7 +326,7 @@ def _requests(workload: Mapping[str, Any]) -> dict[str, Decimal]:
 
 
 def _left(queue: Mapping[str, Any], flavor: str) -> dict[str, Decimal]:
-    """Return the nominal quota of a flavor that the team's workloads do not use."""
+    """Return the part of a flavor's nominal quota that the team's workloads do not use."""
     left = {
         str(one["name"]): parse_quantity(str(one["nominalQuota"]))
         for group in items_at(queue, "spec", "resourceGroups")

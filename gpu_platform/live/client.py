@@ -143,8 +143,8 @@ class KubernetesClient:
     ) -> dict[str, Any]:
         """Apply an object on the server with strict validation, and take over the fields that it declares.
 
-        Without `patient`, a temporary refusal is not retried. For a manifest with a resourceVersion, this includes
-        a conflict.
+        Without `patient`, a temporary refusal is raised immediately. For a manifest with a resourceVersion, this
+        includes the conflict with a newer version of the object.
         """
         query = {"fieldManager": manager, "force": "true", "fieldValidation": "Strict"}
         return self._write("PATCH", manifest, query, dry_run=dry_run, content_type=_APPLY_PATCH, patient=patient)
@@ -189,7 +189,7 @@ class KubernetesClient:
         name.
 
         With `unchanged`, the object is deleted only if nobody has changed it since it was read. A workload is
-        deleted after its pods, so that waiting for the workload includes them.
+        deleted after its pods, so that waiting for the workload includes the pods.
         """
         key = object_key(live)
         resource = self.resource(str(live["apiVersion"]), key.kind)

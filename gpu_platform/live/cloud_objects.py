@@ -1,7 +1,7 @@
 """Finds the objects in a cluster for which the cloud has load balancers and volumes.
 
-The cloud keeps these resources if the cluster is deleted before the objects, see
-`gpu_platform.planning.clouds.leftovers`.
+The cloud keeps these resources if the cluster is deleted before the objects
+(see `gpu_platform.planning.clouds.leftovers`).
 """
 
 from __future__ import annotations

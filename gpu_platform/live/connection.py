@@ -25,7 +25,7 @@ _ETCD: Final = ("etcd", "context deadline exceeded", "request timed out", "trans
 class Refused(Finding):
     """The API server refused a request.
 
-    `status` is the HTTP status. `reason` is the API's reason (`Invalid`, `Forbidden`, `AlreadyExists`, ...).
+    `status` is the HTTP status. `reason` is the API's reason, such as `Invalid` or `AlreadyExists`.
     """
 
     def __init__(self, what: str, status: int, reason: str, message: str) -> None:
@@ -90,8 +90,8 @@ class Connection:
         """Send a request with retries and return the parsed response. `what` describes the request in errors.
 
         Without `patient`, a temporary refusal is raised immediately. Raises Refused, and UnknownOutcome if the
-        server does not answer within the limits. After a request without a response, or an interrupted wait, each
-        request is tried only once until the server answers, so that a cleanup ends soon.
+        server does not answer within the limits. If a request gets no response or a wait is interrupted, later
+        requests are tried only once until the server answers, so that a cleanup ends soon.
         """
         parameters = urlencode({key: value for key, value in (query or {}).items() if value})
         url = f"{self.server}{path}" + (f"?{parameters}" if parameters else "")
@@ -157,7 +157,8 @@ class Connection:
 def _cause(error: urllib3.exceptions.HTTPError, timeout: urllib3.Timeout) -> str:
     if isinstance(error, urllib3.exceptions.ReadTimeoutError):
         return f"no answer within {timeout.read_timeout:.0f} s"
-    refused = isinstance(error, urllib3.exceptions.NewConnectionError)  # a subclass of ConnectTimeoutError
+    # NewConnectionError is a subclass of ConnectTimeoutError.
+    refused = isinstance(error, urllib3.exceptions.NewConnectionError)
     if isinstance(error, urllib3.exceptions.ConnectTimeoutError) and not refused:
         return f"no connection within {timeout.connect_timeout:.0f} s"
     return str(error).rsplit(": ", 1)[-1]

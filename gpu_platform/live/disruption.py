@@ -9,8 +9,8 @@ from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.objects import is_ready, items_at, mapping_at
 from gpu_platform.planning.changes.budgets import DisruptionBudget, GuardedPod
 
-# Pods in these phases, and pods with a deletionTimestamp, are evicted regardless of their disruption budgets
-# (`canIgnorePDB` of eviction.go).
+# Pods in these phases, and pods with a deletionTimestamp, are evicted regardless of their disruption budgets.
+# Source: `canIgnorePDB` in eviction.go of kubernetes/kubernetes.
 _EXEMPT_PHASES: Final = ("Succeeded", "Failed", "Pending")
 
 

@@ -1,8 +1,8 @@
 """Finds Kueue queues that somebody holds with `spec.stopPolicy`. No stack file declares this field.
 
 An administrator holds a queue during an incident. No run of the platform ends the hold or waits for the queue,
-because Kueue reports it as not active until the hold ends. A LocalQueue is not active while its ClusterQueue is
-not active.
+because Kueue reports the queue as not active until the hold ends. A LocalQueue is not active while its
+ClusterQueue is not active.
 
 Source: kubernetes-sigs/kueue v0.19.2, apis/kueue/v1beta2 (StopPolicy), pkg/cache/scheduler/clusterqueue.go
 (inactiveReason) and pkg/controller/core/localqueue_controller.go; read 2026-11-29.

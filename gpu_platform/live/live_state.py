@@ -104,8 +104,9 @@ def _owner(pod: Mapping[str, Any]) -> str:
 
 
 def _by_pool(nodes: Sequence[Mapping[str, Any]], pools: Sequence[PoolPlan]) -> dict[str, tuple[str, ...]]:
-    """Return the nodes by pool. A node is in the pool in its label, or else in the pool whose node selector
-    matches it.
+    """Return the nodes by pool.
+
+    A node belongs to the pool that its label names, or else to the pool whose node selector matches the node.
     """
     found: dict[str, list[str]] = {pool.name: [] for pool in pools}
     for node in nodes:

@@ -179,8 +179,8 @@ def _unmet(live: Live, wanted: str) -> str:
 def runs_on(template: Mapping[str, Any], node: Live) -> bool:
     """Return whether a DaemonSet with this pod spec runs on a node when the node is ready.
 
-    It follows the DaemonSet controller (pkg/controller/daemon in kubernetes/kubernetes), but ignores Kubernetes'
-    own taints, which are temporary while a node starts.
+    The rules are those of the DaemonSet controller (pkg/controller/daemon in kubernetes/kubernetes). Kubernetes'
+    own taints are ignored, because they are temporary while a node starts.
     """
     labels = mapping_at(node, "metadata", "labels")
     if not mapping_at(template, "nodeSelector").items() <= labels.items():

@@ -34,7 +34,7 @@ from gpu_platform.live.readiness import is_awaited
 from gpu_platform.planning.teams.pod_admission import POLICY_SECONDS
 
 NAMESPACE_SKIPPED: Final = "is in a Namespace that is skipped"
-_IMMUTABLE: Final = "field is immutable"  # ValidateImmutableField of k8s.io/apimachinery, read 2026-11-28
+_IMMUTABLE: Final = "field is immutable"  # source: ValidateImmutableField in k8s.io/apimachinery, read 2026-11-28
 _HELD_SECONDS: Final = 60.0  # time limit for the deletion of an object without pods
 _POLICY_GROUP: Final = "admissionregistration.k8s.io"
 _JUDGES_SECONDS: Final = 15.0  # time until API servers act on a changed policy or quota
@@ -113,7 +113,7 @@ class _Run:
         self._judges: list[ObjectKey] = []  # policies, quotas and classes that changed in this run
         self._judges_since = 0.0  # time of the last change to a policy, quota or class (monotonic clock)
         self.applied: set[ObjectKey] = set()
-        self._new_namespaces: set[str] = set()  # created in this run, so they contain none of the old objects
+        self._new_namespaces: set[str] = set()  # Namespaces that this run created, which contain no old objects
         self.states: dict[ObjectKey, str] = {}  # `state_seen` of objects that need no further apply
         self.skipped: set[ObjectKey] = set()
         self.kept: set[ObjectKey] = set()  # Kueue's objects, if it still manages workloads

@@ -30,7 +30,7 @@ _TOOLING_ANNOTATION: Final = "applyset.kubernetes.io/tooling"
 _KINDS_ANNOTATION: Final = "applyset.kubernetes.io/contains-group-kinds"
 _NAMESPACES_ANNOTATION: Final = "applyset.kubernetes.io/additional-namespaces"
 _OUTPUTS_KEY: Final = "outputs.json"
-# The key is missing if the states are too large for a ConfigMap, or if the last run has not ended.
+# The ConfigMap lacks this key if the states are too large for it, or if the last run has not ended.
 _STATES_KEY: Final = "states.json"
 _MAX_STATES_BYTES: Final = 256 * 1024  # the API limits a ConfigMap to 1 MiB
 PARENTS: Final = f"{_ID_LABEL},{STACK_LABEL}"
@@ -111,7 +111,7 @@ class ApplySet:
     ) -> None:
         """Write the inventory and the stack's outputs to the parent.
 
-        `outputs` is None if no deployment was completed yet. `states` are passed only by a run that has ended.
+        `outputs` is None if no deployment was completed yet. `states` are passed only at the end of a run.
         """
         data: dict[str, str] = {}
         if outputs is not None:

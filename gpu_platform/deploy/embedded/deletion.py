@@ -10,10 +10,8 @@ from gpu_platform.deploy.embedded.wait import DEFAULT_TIMEOUT_SECONDS, Waiter
 from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.objects import WORKLOAD_GROUPS, ObjectKey, object_key
 
-# Workloads come first, because pods cannot terminate without their node, and namespaces are not deleted before
-# their pods.
-# Namespaces follow, then nodes.
-# CRDs come last, because the deletion of a CRD deletes all objects of its kind.
+# Workloads and namespaces are deleted before nodes, because pods cannot terminate without their node.
+# CRDs are deleted last, because the deletion of a CRD deletes all objects of its kind.
 LAST_KINDS: Final = ("Namespace", "Node", "CustomResourceDefinition.apiextensions.k8s.io")
 
 _QUEUES: Final = "kueue.x-k8s.io"

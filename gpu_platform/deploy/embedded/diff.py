@@ -40,7 +40,7 @@ from gpu_platform.live.objects import ObjectKey, object_key
 def preview(client: KubernetesClient, recorded: RecordedProgram, *, upgrades: bool = False) -> Changes:
     """Return the changes that `apply` would make, without changing anything.
 
-    With `upgrades`, the control plane is first upgraded to a newer Kubernetes version, which may serve further
+    `upgrades` is true if `up` first upgrades the control plane to a newer Kubernetes version, which may serve more
     kinds. Raises the same errors as `apply`, except NotReady. ObjectsSkipped contains the changes.
     """
     objects = [placed(client, item) for item in declared_objects(recorded, allow_unknown=True)]
@@ -128,8 +128,10 @@ def _judged_later(
     before: Mapping[str, Any] | None,
     judge: ObjectKey,
 ) -> Change:
-    """Return the change to an object that the server refuses now, but may accept after this run has changed the
-    policy, quota or other object `judge` that caused the refusal.
+    """Return the change to an object that the server refuses now.
+
+    `judge` is the policy, quota or other object that caused the refusal. The server may accept the object after
+    this run has changed `judge`.
     """
     key, manifest = declared.key, members.labelled(declared.manifest)
     notices = (

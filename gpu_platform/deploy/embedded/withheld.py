@@ -1,4 +1,4 @@
-"""Reports which objects a run did not apply, because an object that comes before them is not ready."""
+"""Reports which objects a run had not applied when it stopped, for example because an object was not ready."""
 
 from __future__ import annotations
 

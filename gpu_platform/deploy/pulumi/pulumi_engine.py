@@ -53,7 +53,7 @@ class InterruptedCreation:
 class PulumiEngine:
     """A stack of a Pulumi project, deployed by the CLI.
 
-    Methods stream the CLI's output lines to `on_output`. They raise Finding with the CLI's diagnostics if it
+    Methods pass the CLI's output lines to `on_output`. They raise Finding with the CLI's diagnostics if the CLI
     fails, and UnknownOutcome while another update has locked the stack.
     """
 
@@ -93,8 +93,8 @@ class PulumiEngine:
 
         Raises Finding if `up` would create all objects again and then delete them from the same cluster.
 
-        The policy rules were already checked for the declared program. In a preview that refreshes, policy packs
-        would also check changes by others, and would refuse to repair them. `up` runs the policy packs.
+        A preview runs no policy packs, because the declared program was already checked against the policy rules.
+        After a refresh, policy packs would also check changes by others, and a violation would prevent the repair.
         """
         stack, steps = self._stack(), Steps()
         with _clean_errors("preview", self._stack_name):
@@ -118,8 +118,8 @@ class PulumiEngine:
                 stack = automation.select_stack(self._stack_name, work_dir=self._project, opts=self._options)
         except _NoSuchStack:
             return Changes(self._stack_name, ())
-        # The deletion of a patch removes its fields with server-side apply, which creates a missing object: nodes
-        # that left the cluster would come back as empty Node objects (seen with pulumi-kubernetes v4.34.2).
+        # To delete a patch, Pulumi removes its fields with a server-side apply, which creates missing objects.
+        # Without this refresh, deleted nodes would return as empty Node objects (seen in provider v4.34.2).
         patches = [str(one["urn"]) for one in self._resources() if str(one["type"]).endswith("Patch")]
         if patches:
             with _clean_errors("refresh", self._stack_name):
@@ -212,8 +212,8 @@ class PulumiEngine:
     def _refreshed(self) -> automation.Stack:
         """Return the stack after a refresh of its state, so that `up` repairs changes by others."""
         stack = self._stack()
-        # If `up` refreshed the state itself, the policy packs would also check changes by others, and refuse to
-        # repair them.
+        # If `up` refreshed the state itself, the policy packs would also check changes by others.
+        # A policy violation in such a change would prevent `up` from repairing the change.
         with _clean_errors("refresh", self._stack_name):
             stack.refresh(show_secrets=False, **self._common)
         return stack
@@ -263,13 +263,14 @@ def _diagnostics(error: str) -> str:
     return "\n".join((text, *_ways_on(text)))
 
 
-# The provider previews a replacement with a dry run on the live object. It only recognises the words "field is
-# immutable" (pulumi-kubernetes, provider/pkg/await/await.go, Creation; read 2026-11-28).
+# The API server refuses a change to the value of a PriorityClass, although the preview accepts this change.
+# The provider recognises an immutable field only by the words "field is immutable" in a refusal.
+# Source: Creation in pulumi-kubernetes, provider/pkg/await/await.go, read 2026-11-28.
 _PRIORITY: Final = re.compile(r"PriorityClass\.scheduling\.k8s\.io \"([^\"]+)\" is invalid: value: Forbidden")
 
 
-# Helm changes no release whose last operation has not ended. The record of an operation that was killed stays
-# pending (helm v3.20.2, pkg/action, errPending; pulumi/pulumi-kubernetes#2054, open; read 2026-11-30).
+# Helm refuses to change a release whose last operation is pending. A killed operation stays pending.
+# Sources: errPending in helm v3.20.2, pkg/action; pulumi/pulumi-kubernetes#2054 (open); read 2026-11-30.
 _PENDING: Final = "another operation (install/upgrade/rollback) is in progress"
 
 
@@ -279,7 +280,7 @@ def _ways_on(text: str) -> Iterator[str]:
         yield (
             "an earlier run was killed while it changed this Helm release: `helm list --all-namespaces --pending` "
             "prints its name, namespace and status. If no other run changes it, run `helm rollback RELEASE "
-            "--namespace NAMESPACE`, then the same command again. With the status pending-install, use `helm "
+            "--namespace NAMESPACE`, then the same command again. If the status is pending-install, use `helm "
             "uninstall` instead"
         )
     for name in dict.fromkeys(_PRIORITY.findall(text)):

@@ -15,7 +15,8 @@ from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.objects import ObjectKey
 from gpu_platform.live.readiness import wait_for_problems
 
-_FIRST_KINDS: Final = ("Namespace", "CustomResourceDefinition.apiextensions.k8s.io")  # other objects need them
+# Other objects need objects of these kinds.
+_FIRST_KINDS: Final = ("Namespace", "CustomResourceDefinition.apiextensions.k8s.io")
 _DEFAULT_NAMESPACE: Final = "default"
 
 

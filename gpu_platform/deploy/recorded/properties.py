@@ -31,8 +31,9 @@ def plain_properties(struct: struct_pb2.Struct, *, reveal: bool) -> dict[str, An
 
 
 def holds_secret(properties: struct_pb2.Struct | struct_pb2.Value) -> bool:
-    """Return whether properties contain a secret. It searches the serialized message for the signature of secrets,
-    which is fast.
+    """Return whether properties contain a secret.
+
+    For speed, this function searches the serialized message for the signature of secrets.
     """
     return _SECRET_SIGNATURE.encode() in properties.SerializeToString()
 

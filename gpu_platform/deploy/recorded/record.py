@@ -326,7 +326,7 @@ class _Recorder(MockMonitor):
             secret_outputs=self._secret_outputs,
         )
 
-    # -- the monitor's calls; names and requests of pulumi/resource.proto ------------------
+    # -- calls of the resource monitor, as defined in pulumi/resource.proto --------------------------------
 
     def RegisterResource(  # noqa: N802
         self, request: resource_pb2.RegisterResourceRequest

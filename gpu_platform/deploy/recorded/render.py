@@ -22,7 +22,7 @@ from gpu_platform.live.objects import object_key
 
 _INDEX: Final = ".gpu-platform-render.json"  # lists the manifests of this render, which the next render may remove
 _MANIFESTS: Final = "manifests"
-_CLUSTER_SCOPED: Final = "_cluster"  # not a valid namespace name; sorted before all namespaces
+_CLUSTER_SCOPED: Final = "_cluster"  # not a valid namespace name, and sorted before all namespaces
 
 
 def write_render(out: Path, recorded: RecordedProgram, plan: object) -> int:
@@ -37,7 +37,7 @@ def write_render(out: Path, recorded: RecordedProgram, plan: object) -> int:
     manifests = _manifests(recorded)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        _write_index(out, owned | manifests.keys())  # first, so that the next render can remove all files
+        _write_index(out, owned | manifests.keys())  # written first, so that the next render can remove all files
         _write(out / "resources.json", _json_lines(record.to_json() for record in recorded.resources))
         _write(out / "state.json", _state_text(recorded))
         _write(out / "plan.json", json.dumps(plan, indent=2, ensure_ascii=False) + "\n")

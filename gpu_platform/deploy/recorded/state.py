@@ -63,8 +63,7 @@ def _resource(record: ResourceRecord, provider: str) -> dict[str, Any]:
         "dependencies": list(record.dependencies),
         "provider": provider,
         "propertyDependencies": {key: list(urns) for key, urns in record.property_dependencies.items()},
-        # A deployment has no field for delete-before-replace, because the program passes this option to the
-        # engine.
+        # A deployment has no field for delete-before-replace. The program passes this option to the engine.
         "retainOnDelete": record.retain_on_delete,
         "ignoreChanges": list(record.ignore_changes),
         "replaceOnChanges": list(record.replace_on_changes),

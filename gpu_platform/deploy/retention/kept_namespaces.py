@@ -269,15 +269,14 @@ def may_be_adopted(client: KubernetesClient, live: Mapping[str, Any], stack: str
     if not is_retained(live) or (key.group_kind != "Namespace" and not kept):
         return False
     if team:
-        # Policies are cluster-scoped, so whether the stack may adopt the team's namespace is checked here.
+        # Policies are cluster-scoped, so this code checks whether the stack may adopt the team's namespace.
         found = client.get("v1", "Namespace", team)
         if found is None:
             return True
         live = found
     elif key.group_kind != "Namespace":
         # Members cannot write the kinds that are kept, and the object's Namespace was adopted before.
-        # A member's claim with these labels becomes the claim of the stack file's entry, because that entry has
-        # the same name.
+        # If a member's claim has these labels, it becomes the claim of the stack file's entry with the same name.
         return True
     try:
         refuse_other_stack(team_namespace(live), stack)
@@ -428,7 +427,8 @@ def _nothing(_live: Mapping[str, Any]) -> bool:
 
 
 def delete_namespaces(client: KubernetesClient, stack: str, namespaces: Iterable[str], progress: Progress) -> None:
-    """Delete namespaces with everything in them, and wait. Raises NotReady if one is not deleted in time.
+    """Delete namespaces with everything in them, and wait. Raises NotReady if a namespace is not deleted
+    in time.
 
     Nothing can be created in a namespace that is being deleted, so its admission policies are deleted immediately.
     """

@@ -30,9 +30,7 @@ def ask_evictions(client: KubernetesClient, pods: Sequence[Pod]) -> tuple[Block,
 
 
 def _of_daemons(pods: Sequence[Pod]) -> Iterator[Block]:
-    """Yield, for each DaemonSet pod with GPUs, the reason why a drain does not evict it and so does not free its
-    GPUs.
-    """
+    """Yield a reason for each DaemonSet pod with GPUs. A drain does not evict the pod, so its GPUs stay in use."""
     for pod in daemon_gpu_pods(pods):
         yield daemon_block(pod_name(pod), daemon_set_of(pod))
 

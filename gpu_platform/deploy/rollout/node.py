@@ -237,7 +237,7 @@ class NodeRoll:
             if offers(node, self.change.allocatable) or now > self._succeeded_at + MIG_OFFER_SECONDS:
                 self._changed()
         elif state == "failed":
-            self._fail("its MIG manager reports state failed: see its log, and which processes use the GPUs")
+            self._fail("its MIG manager reports state failed: check its log, and which processes use the GPUs")
         elif now > self._deadline:
             way_on = "; the next run restarts it and requests the layout again" if is_in_progress(node) else ""
             self._fail(
@@ -256,7 +256,7 @@ class NodeRoll:
         self.outcome = Outcome(self.change, "left", why)
 
     def _release(self) -> None:
-        """Remove the cordon of this rollout, if there is one."""
+        """Remove the cordon if this rollout has set it."""
         if self.taken:
             self._write(None)
         self.taken = False
@@ -266,7 +266,7 @@ class NodeRoll:
         with suppress(Refused, _Gone):  # a user who may not write nodes has not cordoned the node either
             self._write(replace(self._annotation, failure=why))
 
-    # -- what is read and written --------------------------------------------------------------------------
+    # -- reads and writes ----------------------------------------------------------------------------------
 
     def _node(self) -> dict[str, Any]:
         node = self._client.get("v1", "Node", self.change.node)

@@ -43,9 +43,11 @@ def roll(
     progress: Progress,
     closed: Callable[[], str] = lambda: "",
 ) -> tuple[Outcome, ...]:
-    """Change the layout of every node of a rollout. Raises RolloutFailed if a node does not receive it.
+    """Change the layout of every node of a rollout. Raises RolloutFailed if a node does not receive its new
+    layout.
 
-    `closed` returns why no further change may start, or an empty string. Changes that have started are finished.
+    `closed` returns why no further change may start now, or an empty string. Changes that have started are
+    finished.
     """
     if not rollout.changes:
         return ()

@@ -17,7 +17,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """A pending or running instance. `lifecycle` is empty (on demand), `spot`, `capacity-block` or similar."""
+    """A pending or running instance. `lifecycle` is empty for On-Demand, or a value such as `capacity-block`."""
 
     instance_type: str
     lifecycle: str

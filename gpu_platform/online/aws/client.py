@@ -86,7 +86,7 @@ class AwsClient:
         ]
 
     def instance_types(self, names: Sequence[str]) -> Mapping[str, InstanceType]:
-        """Return facts about instance types by name. Raises Missing if the region does not have one of them."""
+        """Return facts about instance types by name. Raises Missing if the region lacks any of them."""
         answer = self._api.call("ec2", "DescribeInstanceTypes", InstanceTypes=sorted(set(names)))
         return {
             one["InstanceType"]: InstanceType(

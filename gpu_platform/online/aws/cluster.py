@@ -31,7 +31,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 
 API_PORT: Final = 443
 _POD_SUBNETS: Final = (
-    "give pods separate subnets (custom networking; for a new cluster create.network.pod_subnets)"
+    "give pods separate subnets (custom networking, or create.network.pod_subnets for a new cluster)"
 )
 
 
@@ -171,7 +171,7 @@ def compare_subnets(
     need (WARM_ENI_TARGET=1), so two interfaces are assumed for each node. If pods have separate subnets, a node
     uses only the addresses of its interfaces.
 
-    Source: amazon-vpc-cni-k8s, README (WARM_ENI_TARGET); not read again.
+    Source: WARM_ENI_TARGET in the README of amazon-vpc-cni-k8s (not checked again).
     """
     pods_elsewhere, prefixes = _has_pod_subnets(plan), _is_created(plan)
     free = {one.subnet_id: one for one in subnets}
@@ -336,7 +336,7 @@ def compare_api_access(found: Cluster, admitted: Sequence[str]) -> OnlineFinding
         found=inside,
         why="the API server has no public address, so `up`, members and CI reach it only from these networks, "
         f"through {found.vpc}",
-        fix=f"connect from these networks, or let the owner of the cluster admit their network: {rule}",
+        fix=f"connect from these networks, or let the owner of the cluster admit your network: {rule}",
     )
 
 

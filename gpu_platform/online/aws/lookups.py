@@ -336,7 +336,7 @@ class AwsCloud:
     def _kept(self, name: str, ask: Callable[[], _T]) -> _T:
         if name not in self._answers:
             self._answers[name] = ask()
-        return cast("_T", self._answers[name])  # each name has only one result type
+        return cast("_T", self._answers[name])  # all results under one name have the same type
 
 
 def compare_account(wanted: str | None, identity: Identity) -> OnlineFinding:

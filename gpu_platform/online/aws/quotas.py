@@ -31,8 +31,8 @@ def used_by_others(
     """Return the vCPUs that count against a quota, without the nodes of the stack.
 
     Capacity blocks do not count against quotas. Unused instances of an On-Demand Capacity Reservation count as
-    running instances. Source: EC2 user guide, "On-Demand Instance quotas" and "Capacity Reservation quotas"; not
-    read again.
+    running instances. Source: EC2 user guide, "On-Demand Instance quotas" and "Capacity Reservation quotas" (not
+    checked again).
     """
     lifecycle = "spot" if quota.spot else ""
     counted = [

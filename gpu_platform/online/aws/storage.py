@@ -78,7 +78,7 @@ def compare_file_system(volume: VolumePlan, found: str | None) -> OnlineFinding:
             looked_at=looked_at,
             severity="warns",
             found=f"its mount name is {found or 'none: it is not Lustre'}",
-            why=f"mount_name is {declared}, under which nodes cannot mount it",
+            why=f"mount_name is {declared}, so nodes cannot mount the file system",
             fix=f"write mount_name: {found}" if found else "name a Lustre file system",
         )
     return OnlineFinding(looked_at=looked_at, severity="fine", found="exists")

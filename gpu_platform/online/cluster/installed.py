@@ -155,7 +155,7 @@ def compare_installed(plan: EnvironmentPlan, installed: Installed, catalog: Cata
             severity="warns",
             found=f"ValidatingAdmissionPolicies: {', '.join(installed.admission_policies)}",
             why="a policy may refuse privileged pods, which the GPU Operator and the validation need",
-            fix="check whether they match the namespaces of the operator and of the validation",
+            fix="check whether the policies match the namespaces of the operator and of the validation",
         )
 
 

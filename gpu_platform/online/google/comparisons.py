@@ -58,7 +58,7 @@ def compare_offers(pool: PoolPlan, wanted: tuple[str, ...], region: str, offered
             looked_at=looked_at,
             severity="warns",
             found=found,
-            why="the pool names no zones, and perhaps not every zone of the cluster has the machine type",
+            why="the pool names no zones, and some zones of the cluster may not have the machine type",
             fix=f"write zones: [{', '.join(here)}]",
         )
     return OnlineFinding(looked_at=looked_at, severity="fine", found=found)
@@ -180,7 +180,7 @@ def _compare_api_access(found: Cluster) -> OnlineFinding:
         why="the DNS endpoint is closed to clients outside the VPC, so `up`, members and CI reach the API "
         "server only from these networks",
         fix="connect from these networks, or let the owner of the cluster open the DNS endpoint: gcloud "
-        "container clusters update --enable-dns-access, or add their network with "
+        "container clusters update --enable-dns-access, or add your network with "
         "--master-authorized-networks",
     )
 

@@ -145,7 +145,7 @@ class GoogleCloud:
         except Missing:
             quota = None
         if quota is None:
-            raise NotLookedAt(f"Google Cloud names no quota {demand.name} for {demand.region}", check)
+            raise NotLookedAt(f"Google Cloud has no quota {demand.name} for {demand.region}", check)
         state = QuotaState(
             limit=quota.limit, used=quota.used, unknown="the Cloud Quotas API returns only the value"
         )
@@ -208,7 +208,7 @@ class GoogleCloud:
     def _kept(self, name: str, ask: Callable[[], _T]) -> _T:
         if name not in self._answers:
             self._answers[name] = ask()
-        return cast("_T", self._answers[name])  # each name has only one result type
+        return cast("_T", self._answers[name])  # all results under one name have the same type
 
 
 def _with_enabled_api(
