@@ -167,8 +167,8 @@ def _grants(team: TeamPlan, queue: TeamQueuePlan | None, live: LiveGuide | None)
             }
         )
         if {"requests.cpu", "requests.memory"} & granted.keys():
-            yield "The quotas for CPU and memory apply only to pods on nodes without GPUs. A pod with GPUs"
-            yield "receives the share of its node's CPU and memory that is proportional to its GPUs."
+            yield "The quotas for CPU and memory apply only to pods on nodes without GPUs."
+            yield "A pod with GPUs receives CPU and memory of its node in proportion to its GPUs."
         if borrowed:
             yield f"Quota that other teams do not use can be borrowed: {', '.join(borrowed)}."
             yield (
@@ -240,8 +240,8 @@ def _claims(claims: Sequence[ClaimPlan]) -> Iterator[str]:
     yield from (f"- `{claim.name}`: {claim.count} of `{claim.device_class}`" for claim in claims)
     yield ""
     named = f"{{name: gpu, resourceClaimTemplateName: {claims[0].name}}}"
-    yield f"A pod names a template with `resourceClaims: [{named}]`, and its container names the claim with"
-    yield "`resources: {claims: [{name: gpu}]}`."
+    yield f"A pod names a template with `resourceClaims: [{named}]`."
+    yield "The container names the claim with `resources: {claims: [{name: gpu}]}`."
     yield ""
 
 
@@ -306,15 +306,15 @@ def _running(guide: GuidePlan, team: TeamPlan, queue: TeamQueuePlan | None) -> I
     yield "## Priorities\n"
     others = [name for name in team.priorities if name != guide.priority]
     lower = f" Lower classes are allowed too: {', '.join(f'`{name}`' for name in others)}." if others else ""
-    which = "A pod" if team.pod_defaults is None else "A pod without GPUs and"
-    yield f"Write `priorityClassName: {guide.priority}`. {which} without a class is preempted first.{lower}"
+    which = "A pod without a class" if team.pod_defaults is None else "A pod without GPUs and without a class"
+    yield f"Write `priorityClassName: {guide.priority}`. {which} is preempted first.{lower}"
     if queue is not None and queue.default_priority is not None:
         yield f"A Job or other workload without a priority has the priority {queue.default_priority} in the queue."
     if team.pod_defaults is not None:
-        yield "A pod that requests a GPU receives this class, the toleration for GPU nodes, and its GPUs' share of"
-        yield "the CPU and memory of a node, unless it sets them itself. Other pods get 500m CPU and 1 GiB."
+        yield "A pod that requests a GPU receives this class and the toleration for GPU nodes by default."
+        yield "Its default CPU and memory are its GPUs' share of the node. Other pods receive 500m CPU and 1 GiB."
     else:
-        yield "Pods without requests get 500m CPU and 1 GiB; their limits are 4 CPUs and 16 GiB."
+        yield "Pods without requests receive 500m CPU and 1 GiB; their limits are 4 CPUs and 16 GiB."
     if team.service_account is not None:
         account = team.service_account
         yield ""
@@ -333,7 +333,7 @@ def _storage(guide: GuidePlan, team: TeamPlan) -> Iterator[str]:
         yield f"- claim `{volume.claim}`: {volume.source} ({access}){annotated}"
     if guide.storage_classes:
         limit = team.object_quota.get("requests.storage")
-        most = f", {limit} together at most" if limit else ""
+        most = f", at most {limit} in total" if limit else ""
         classes = ", ".join(f"`{name}`" for name in guide.storage_classes)
         yield f"- new claims{most}: storage class {classes}"
 
@@ -343,7 +343,7 @@ def _network(team: TeamPlan) -> Iterator[str]:
     outside = [text_of_egress(one) for one in team.all_egress]
     yield "Pods reach each other and DNS" + (f", and {'; '.join(outside)}." if outside else ", and nothing else.")
     sources = [text_of_ingress(one) for one in team.ingress]
-    yield "They accept connections from pods of this namespace" + (
+    yield "Pods accept connections from pods of this namespace" + (
         f", and from {'; '.join(sources)}." if sources else " only."
     )
 

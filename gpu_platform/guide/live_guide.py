@@ -28,7 +28,7 @@ from gpu_platform.live.usage import gpu_units, gpu_usage
 from gpu_platform.planning.queues.limits import is_cpu_flavor
 
 if TYPE_CHECKING:
-    from gpu_platform.live.client import KubernetesClient  # planning does not need this import
+    from gpu_platform.live.client import KubernetesClient  # only type checkers need this import
 
 _KUEUE: Final = "kueue.x-k8s.io/v1beta2"
 _QUOTA: Final = "gpu-quota"

@@ -72,7 +72,7 @@ def test_kueue_stays_for_workloads_that_run_or_wait_and_names_them(tmp_path: Pat
     running, waiting = workload("running", "QuotaReserved", "Admitted"), workload("waiting")
     text = why(tmp_path, running, waiting)
     assert "- is still running: Job running in namespace vision; wait until it ends" in text
-    assert "- waits for a deleted queue: Job waiting in namespace vision; delete it" in text
+    assert "- waits for a deleted queue: Job waiting in namespace vision; delete the workload" in text
 
 
 def test_kueue_is_removed_once_all_workloads_have_ended_or_are_being_deleted(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Completes the deletion of queues that a stack creates again, and of all queues when Kueue itself is deleted.
 
 Kueue keeps a deleted ClusterQueue until the last workload of the queue has ended, and admits no other workload to
-the queue. It keeps a ResourceFlavor while a queue refers to it, and a Topology while a flavor refers to it.
+the queue. It keeps a ResourceFlavor that a queue refers to, and a Topology that a flavor refers to.
 Without Kueue's finalizer, these objects are deleted immediately. The queue that the stack then creates counts the
 running workloads, which are neither stopped nor changed. Queues of other stacks that refer to a flavor can use the
 new flavor.
@@ -89,7 +89,7 @@ def why_kueue_stays(client: KubernetesClient) -> str:
         "without queues. Until Kueue is deleted, new workloads of teams do not start. Run the command again when "
         "the workloads in this list have ended:",
         *_shortened("is still running: {}; wait until it ends, or delete it", running),
-        *_shortened("waits for a deleted queue: {}; delete it, and create it again afterwards", waiting),
+        *_shortened("waits for a deleted queue: {}; delete the workload, and create it again afterwards", waiting),
     ]
     return "\n".join(lines)
 

@@ -100,7 +100,7 @@ class Waiter:
             pending = [item for item in pending if item.key not in ready]
 
     def until_one_is_ready(self, awaited: Collection[Awaited]) -> set[ObjectKey]:
-        """Return the ready objects as soon as at least one is ready. All objects are polled together.
+        """Return the ready objects as soon as at least one object is ready. All objects are polled together.
 
         Raises NotReady with the objects that have exceeded their timeout. Objects that are still within their
         timeout are only counted.

@@ -444,7 +444,7 @@ def delete_namespaces(client: KubernetesClient, stack: str, namespaces: Iterable
 
 
 def _wait_for_deletion(client: KubernetesClient, stack: str, live: Mapping[str, Any], progress: Progress) -> None:
-    """Wait until a namespace is gone, and report early which objects a finalizer keeps in it."""
+    """Wait until a namespace is deleted. If finalizers keep objects in it, report these objects early."""
     waiter, name = Waiter(client, ApplySet(client, stack), progress), str(live["metadata"]["name"])
     try:
         waiter.until_deleted([live], _NAMED_AFTER_SECONDS)

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 from gpu_platform.online.finding import NotLookedAt
 
-_TIMEOUT: Final = (5, 20)  # seconds to connect, and to read
+_TIMEOUT: Final = (5, 20)  # time limits in seconds, to connect and to read
 _SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform.read-only"
 _LOGIN: Final = "run gcloud auth login --update-adc"
 _NETWORK: Final = "check the network and the proxy"
