@@ -42,7 +42,7 @@ def apply_over(
             return client.apply({**merged, "metadata": {**merged["metadata"], **version}}, patient=False)
         except Refused as refusal:
             if refusal.status != 409:
-                return client.apply(merged)  # retried like an apply of any other object
+                return client.apply(merged)  # with the usual retries after a temporary refusal
             found = client.get("v1", "Node", live["metadata"]["name"])
             if found is None or attempt == _ATTEMPTS - 1:
                 raise

@@ -70,7 +70,7 @@ def guide_to_html(
 
     markdown = guide_to_markdown(guide, team, queue, live, full=True)
     body = MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown)
-    # Tables and code blocks that are wider than the screen scroll separately, also with the keyboard.
+    # Wide tables and code blocks scroll separately from the page, and can be scrolled with the keyboard.
     body = body.replace("<table>", '<div class="scroll" tabindex="0"><table>').replace(
         "</table>", "</table></div>"
     )

@@ -27,7 +27,7 @@ _NEVER: Final = re.compile(
     r"current podset request \((\S+)\) > maximum capacity \((\S+)\)"
 )
 _UNKNOWN: Final = re.compile(r"resource (\S+) unavailable in ClusterQueue")
-_NO_NODE: Final = "no topology domains at level"  # with topology-aware scheduling
+_NO_NODE: Final = "no topology domains at level"  # message of Kueue's topology-aware scheduling
 _TAINT: Final = re.compile(r"untolerated taint \{(\S+) [^}]*\} in flavor")
 _POD_SHAPE: Final = (
     "nodeSelector",
@@ -182,8 +182,7 @@ def why_pods_are_missing(
     excess = {
         key: parse_quantity(amount) + gated.get(key, 0) - parse_quantity(str(hard[key]))
         for key, amount in started.items()
-        if key in hard
-        and key not in ("requests.cpu", "requests.memory")  # counted separately, for nodes without GPUs
+        if key in hard and key not in ("requests.cpu", "requests.memory")  # CPU and memory are counted separately
     }
     over = [
         f"the team uses {started[key]} {key.removeprefix('requests.')}"

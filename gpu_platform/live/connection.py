@@ -98,7 +98,7 @@ class Connection:
         data = None if body is None else json.dumps(body).encode()
         started = time.monotonic()
         limits = Limits(self._limits.connect, self._limits.connect, 0.0) if self._silent else self._limits
-        self._silent = True  # reset when the server answers
+        self._silent = True  # set to False when the server answers
         for attempt, pause in enumerate((*_RETRY_PAUSES_SECONDS, None), start=1):
             left = max(limits.total - (time.monotonic() - started), limits.connect)
             timeout = urllib3.Timeout(connect=min(limits.connect, left), read=min(limits.read, left))

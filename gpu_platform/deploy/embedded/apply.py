@@ -257,7 +257,7 @@ class _Run:
         can skip it.
         """
         self._applied(live)
-        if not holds_secrets(declared):  # a digest of a short secret would reveal it
+        if not holds_secrets(declared):  # a digest of a short secret would reveal the secret
             self.states[declared.key] = state_seen(manifest, live)
 
     def _held(self, declared: KubernetesObject, live: Mapping[str, Any]) -> str:

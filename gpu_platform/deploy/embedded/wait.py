@@ -118,7 +118,7 @@ class Waiter:
             over = {key: item for key, item in unready.items() if now - item.since > item.timeout}
             if over:
                 raise NotReady(
-                    "not ready in time; applied objects are kept, run the command again to continue:"
+                    "not ready in time; applied objects are kept. Run the command again to continue:"
                     + (
                         f" ({len(unready) - len(over)} more are not ready yet)" if len(over) < len(unready) else ""
                     ),

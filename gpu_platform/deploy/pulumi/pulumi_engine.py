@@ -26,7 +26,7 @@ from gpu_platform.deploy.recorded.record import (
 )
 from gpu_platform.live.objects import ObjectKey, object_key
 
-_ACTIONS: Final = {  # without the individual steps of a replacement
+_ACTIONS: Final = {  # the individual steps of a replacement are left out
     automation.OpType.CREATE: Action.CREATE,
     automation.OpType.UPDATE: Action.UPDATE,
     automation.OpType.REPLACE: Action.REPLACE,
@@ -253,7 +253,7 @@ def _diagnostics(error: str) -> str:
     for line in stdout.splitlines():
         if line.strip() in _HEADINGS:
             heading = line.strip()
-        elif line.strip() and not line.strip().startswith("✅"):  # a policy pack without violations
+        elif line.strip() and not line.strip().startswith("✅"):  # marks a policy pack without violations
             sections.setdefault(heading, []).append(line)
     found: list[str] = []
     write = WithoutInterruptions(found.append)

@@ -9,7 +9,7 @@ from typing import Final
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _CHAINED: Final = "During handling of the above exception"
 
-# A line such as ` +  kubernetes:core/v1:Namespace vision creating (0s)`: action, type and name, status.
+# Matches lines such as ` +  kubernetes:core/v1:Namespace vision creating (0s)`.
 _RESOURCE: Final = re.compile(r"(?P<does>[ +~<>=-]{4})[\w.-]+:[\w./-]+:[\w./-]+ \S+(?P<says>.*)")
 _READ: Final = re.compile(r" (refresh|refreshed|refreshing(?!.*(error|warning)).*)( \([\d.]+s\))?")
 _PROGRESS: Final = "@ "

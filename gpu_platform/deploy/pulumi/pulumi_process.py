@@ -41,7 +41,7 @@ class InterruptibleCommand(automation.PulumiCommand):
     ) -> automation.CommandResult:
         """Run `pulumi` with arguments, like the base class. Raises CommandError if it fails."""
         environment = {**os.environ, **additional_env, "PULUMI_AUTOMATION_API": "true"}
-        if os.path.isabs(self.command):  # so that the CLI's own plugins are found too
+        if os.path.isabs(self.command):  # the CLI finds its bundled plugins on PATH
             environment["PATH"] = os.pathsep.join([str(Path(self.command).parent), os.environ.get("PATH", "")])
         started: _Process | None = None
         interrupted = False

@@ -19,7 +19,8 @@ from gpu_platform.deploy.retention import kept_namespaces
 from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.objects import ObjectKey, items_at, mapping_at
 
-_PROVIDER: Final = "pulumi-kubernetes"  # pulumi-kubernetes v4, fieldManagerName: this prefix and eight hex digits
+# The name of the provider's field manager is this prefix and eight hex digits (v4, fieldManagerName).
+_PROVIDER: Final = "pulumi-kubernetes"
 
 
 def refuse_foreign_objects(

@@ -69,7 +69,7 @@ class ResourceRecord:
     provider: str = ""
     package_version: str = ""
     protect: bool = False
-    external: bool = False  # read by Pulumi, but not managed
+    external: bool = False  # Pulumi reads the resource, but does not manage it
     timeouts: Mapping[str, str] = field(default_factory=dict[str, str])  # timeouts by operation, as Go durations
     ignore_changes: tuple[str, ...] = ()
     replace_on_changes: tuple[str, ...] = ()
@@ -104,7 +104,7 @@ class RecordedProgram:
     project: str
     stack: str
     resources: tuple[ResourceRecord, ...]
-    outputs: Mapping[str, Any]  # secrets as `[secret]`
+    outputs: Mapping[str, Any]  # secrets are replaced by `[secret]`
     secret_outputs: frozenset[str] = frozenset()  # names of the outputs that contain a secret
 
 
@@ -183,7 +183,7 @@ async def _run_file(program: Path) -> None:
         # pyrefly: ignore[partially-unknown-type] - pyrefly treats the types of a coroutine as unknown
         done, _ = await asyncio.wait(pending, return_when=asyncio.FIRST_EXCEPTION)
         if any(task.cancelled() or task.exception() for task in done):
-            return  # the SDK raises the error
+            return  # the SDK then raises the error of the failed output
 
 
 @contextmanager

@@ -107,7 +107,7 @@ _PRODUCTS: Final = (
         title="Karpenter",
         image=r"/karpenter/controller[:@]|/karpenter[:@]",
         effect="beside",
-        why="cluster.parts.karpenter: present lets pools of this stack use it; `up` installs no second one",
+        why="if cluster.parts.karpenter is `present`, pools of this stack can use it; `up` installs no second one",
     ),
     _Product(
         title="Cluster Autoscaler",
@@ -200,7 +200,7 @@ def _of_product(
             fix="let the owner of the cluster install it, or set the field to `install`",
         )
     elif others:
-        # A DaemonSet with a node selector may leave out the nodes of the pools.
+        # The pods of a DaemonSet with a node selector may not run on the nodes of the pools.
         elsewhere = all(one.kind == "DaemonSet" and one.selective for one in others)
         effect = "disturbs" if product.effect == "collides" and elsewhere else product.effect
         yield OnlineFinding(
@@ -281,7 +281,7 @@ def _kueue(queues: QueuesPlan, others: list[Workload], own: set[str]) -> OnlineF
             looked_at=looked_at,
             severity="stops",
             found="none",
-            why="queueing.kueue: present relies on the Kueue of the cluster's owner",
+            why="queueing.kueue is `present`, so the stack relies on the Kueue of the cluster's owner",
             fix="let the owner install it, or set the field to `install`",
         )
     return None

@@ -107,7 +107,9 @@ def _reasons(pool: PoolPlan, found: Reservation, now: datetime) -> Iterator[tupl
         why = f"the pool may have {counted(pool.nodes.max, 'node')}, the reservation {found.count}"
         yield "warns", why, f"write count.max: {found.count}, or enlarge the reservation"
     elif found.count and found.count - found.in_use < pool.nodes.desired:
-        why = f"{found.in_use} of its machines are in use; the desired nodes start only if the pool uses them"
+        why = (
+            f"{found.in_use} of its machines are in use; unless the pool uses them, its desired nodes cannot start"
+        )
         yield "warns", why, "see who uses it: gcloud compute reservations describe"
     group = pool.cloud.placement if isinstance(pool.cloud, GkePoolPlan) else None
     if group is not None and not group.create and found.policies and group.policy not in found.policies:
