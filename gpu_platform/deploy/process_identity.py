@@ -27,7 +27,10 @@ def own_identity() -> str:
 
 
 def has_ended(identity: str) -> bool:
-    """Return whether the process has certainly ended. False if the process is unknown or on another machine."""
+    """Return whether the process has certainly ended.
+
+    The result is false if the process is unknown or on another machine.
+    """
     machine, _, process = identity.partition(":")
     pid, _, start = process.partition(":")
     if not machine or machine != _machine() or not pid.isdecimal() or not start:

@@ -2,7 +2,8 @@
 Security.
 
 One deployment may loosen such an object and also create objects that only the looser version allows. The server
-checks new objects against the current version, so a refusal is not final before the looser version is applied.
+checks new objects against the current version, so a refusal is final only after the looser version
+is applied.
 
 Sources of the messages: kubernetes v1.36.3, plugin/pkg/admission/limitranger and priority; apiserver v0.36.3,
 pkg/admission/plugin/resourcequota and policy/validating; pod-security-admission v0.36.3; read 2026-11-28.

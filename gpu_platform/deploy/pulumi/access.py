@@ -2,8 +2,8 @@
 changes.
 
 The Pulumi provider reads only the fields of a live object that its own field manager owns. It therefore does not
-report a subject or a rule that another client added (pulumi-kubernetes, provider/pkg/provider/provider.go, Read;
-read 2026-11-28).
+report a subject or a rule that another client added (`Read` in pulumi-kubernetes,
+provider/pkg/provider/provider.go; read 2026-11-28).
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class PulumiEngine:
         return Changes(self._stack_name, tuple(steps.changes))
 
     def up(self) -> Changes:
-        """Deploy the stack, with the policy packs, and return the changes."""
+        """Deploy the stack, check it with the policy packs, and return the changes."""
         stack, steps = self._refreshed(), Steps()
         with _clean_errors("up", self._stack_name):
             stack.up(on_event=steps, show_secrets=False, **self._policies, **self._common)

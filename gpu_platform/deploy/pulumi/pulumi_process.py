@@ -1,9 +1,9 @@
 """Runs the Pulumi CLI so that an interruption of this process reaches the CLI exactly once.
 
-The Automation API always waits for the CLI. SIGTERM, or the end of a time limit, would never reach the CLI, and
-Ctrl-C would reach it from the terminal. The CLI treats the first interrupt as a request to finish the operations
-in progress and to save its state. It treats the second interrupt as an order to stop immediately, which leaves
-operations pending.
+The Automation API always waits for the CLI. Without this module, SIGTERM or the end of a time limit would never
+reach the CLI, and Ctrl-C would reach the CLI directly from the terminal. The CLI treats the first interrupt as a
+request to finish the operations in progress and to save its state. It treats the second interrupt as an order to
+stop immediately, which leaves operations pending.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class _Process:
             self._process.send_signal(signal.SIGINT)
 
     def wait(self) -> automation.CommandResult:
-        """Return the result when the process has ended. After an interruption, it can be called again."""
+        """Return the result when the process has ended. After an interruption, this method can be called again."""
         code = self._process.wait()
         self._out.join()
         self._errors.join()

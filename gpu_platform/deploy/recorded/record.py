@@ -45,7 +45,7 @@ StackResolver = Callable[[str], Mapping[str, Any] | None]
 
 
 class ProgramError(GpuPlatformError):
-    """The program raised a `pulumi.RunError`, or this engine cannot run it."""
+    """The program raised a `pulumi.RunError`, or this engine cannot run the program."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Writes a recorded program to a folder: resources.json, manifests/, state.json and plan.json.
 
-state.json has the format of `pulumi stack export`; `pulumi policy analyze --file` accepts it.
+state.json has the format of `pulumi stack export`, so `pulumi policy analyze --file` accepts the file.
 """
 
 from __future__ import annotations

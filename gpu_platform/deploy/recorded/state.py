@@ -49,7 +49,7 @@ def _default_provider(recorded: RecordedProgram, package: str, package_version: 
 
 
 def _resource(record: ResourceRecord, provider: str) -> dict[str, Any]:
-    """Return the entry of one resource. Like an export, it omits empty fields."""
+    """Return the entry of one resource. As in an export, the entry omits empty fields."""
     entry: dict[str, Any] = {"urn": record.urn, "custom": record.custom}
     if record.custom:
         entry["id"] = record.id or UNKNOWN

@@ -358,8 +358,8 @@ def settle(
 
 
 def _delete_pod_security_policies(client: KubernetesClient, namespace: str) -> None:
-    """Delete the policies that enforced the Pod Security level of a namespace. The namespace's label enforces it
-    now.
+    """Delete the policies that enforced the Pod Security level of a namespace. The namespace's label enforces this
+    level now.
     """
     for kind in _POLICY_KINDS:
         for prefix in _IN_PLACE_OF_LABEL:

@@ -30,7 +30,7 @@ def ask_evictions(client: KubernetesClient, pods: Sequence[Pod]) -> tuple[Block,
 
 
 def _of_daemons(pods: Sequence[Pod]) -> Iterator[Block]:
-    """Yield a reason for each DaemonSet pod with GPUs. A drain does not evict the pod, so its GPUs stay in use."""
+    """For each DaemonSet pod with GPUs, yield the reason why a drain does not evict the pod."""
     for pod in daemon_gpu_pods(pods):
         yield daemon_block(pod_name(pod), daemon_set_of(pod))
 

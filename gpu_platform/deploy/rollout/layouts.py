@@ -47,7 +47,7 @@ def retry_name(config: str) -> str:
 
 
 def with_both(live: str | None, planned: Configs) -> str:
-    """Return the live file with the planned configs added, each under both its names."""
+    """Return the live file with the planned configs added, each under its two names."""
     present = read_configs(live)
     twice = {**planned, **{retry_name(name): entries for name, entries in planned.items()}}
     added = {name: entries for name, entries in twice.items() if name not in present}
