@@ -105,8 +105,8 @@ class StackLock:
                 seen, seen_at = (spec.get("holderIdentity"), spec.get("renewTime")), now
             if now - started > self._wait_seconds:
                 raise UnknownOutcome(
-                    f"stack {self._stack}: {_holder_of(live)}; waited {now - started:.0f} s. Nothing was changed. "
-                    "Run the command again when that run is over"
+                    f"stack {self._stack}: {_holder_of(live)}; waited {now - started:.0f} s, and "
+                    "nothing was changed. Run the command again when that run is over"
                 )
             if live and not told:
                 told = True
