@@ -161,7 +161,7 @@ def test_a_pod_without_a_controller_stops_up_with_helpful_commands(
 
     preview = deployed.run("preview", file, "--engine", "embedded", "--fail-on", "blocked")
     assert preview.code == 1
-    assert "never evicted: default/bare: no controller would start it again" in one_line(preview.out)
+    assert "never evicted: default/bare: no controller would start the pod again" in one_line(preview.out)
     assert "pool serve blocked" in preview.err
 
     up = deployed.run("up", file, "--engine", "embedded")

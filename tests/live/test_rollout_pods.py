@@ -49,7 +49,7 @@ def test_a_pod_of_a_daemon_set_that_has_gpus_keeps_its_node_from_being_changed()
     ]
     [block] = blocks_of(pods, ())
     assert (block.pods, block.forever) == (("vision/probe",), True)
-    assert "DaemonSet vision/owner would start it again" in block.why
+    assert "DaemonSet vision/owner would start the pod again" in block.why
 
 
 def test_an_annotation_is_read_back_as_it_was_written() -> None:

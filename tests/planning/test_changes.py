@@ -383,7 +383,7 @@ def test_a_removed_pool_is_reported_with_its_gpus() -> None:
     (change,) = changes(before, environment({"serve": 1}))
 
     assert (change.pool, change.effect, change.gpus) == ("train", "removed", 16)
-    assert "the stack file no longer has the pool" in str(change)
+    assert "the stack file no longer declares the pool" in str(change)
 
 
 def test_a_renamed_pool_is_one_change_and_not_a_removal() -> None:

@@ -169,7 +169,7 @@ def test_another_driver_rolls_the_nodes_and_stops_their_gpu_pods_and_no_others()
     assert (impact.old, impact.new) == (before.pools[0].driver_version, after.pools[0].driver_version)
     assert (impact.nodes, impact.gpus) == (2, 16)
     assert [one.name for one in impact.pods or ()] == ["a"]
-    assert impact.order.startswith("1 of all nodes at a time: cordon, evict")
+    assert impact.order.startswith("1 node at a time across all pools: cordon, evict")
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_another_driver_rolls_the_nodes_and_stops_their_gpu_pods_and_no_others()
         ),
         (
             {"driver_failed": ("train-0",), "not_ready": ("train-1",)},
-            "no other node starts while the last upgrade of train-0 has failed and train-1 cannot finish the",
+            "no other node starts its upgrade while the last upgrade of train-0 has failed and train-1 cannot",
             "waits for the nodes whose upgrade does not finish",
         ),
     ],
@@ -616,8 +616,8 @@ def test_a_lower_borrowing_limit_explains_what_happens_to_lost_pods() -> None:
     after = queued_plan(OTHERS, queue={"borrow": {}})
     [impact] = impacts(queued_plan(OTHERS), after, pod("a"), pod("b"))
     assert impact.field == "queue.borrow"
-    assert "run until a team of cohort teams needs its own" in impact.because
-    assert "a pod that they lose to a drain, an upgrade or spot capacity is not replaced" in impact.because
+    assert "run until a team of cohort teams needs its own quota" in impact.because
+    assert "a pod that is lost to a drain, an upgrade or spot capacity is not replaced" in impact.because
     assert impact.because.endswith("now 16 x gpu in use, 8 allowed")
 
 
@@ -763,7 +763,8 @@ def test_lost_pods_above_a_lower_quota_are_not_replaced(queue: Mapping[str, Any]
     [impact] = [one for one in impacts(queued(8), queued(4), pod("a")) if one.field == "quota"]
     assert "the queue starts the next workload when usage is below the quota" in impact.because
     assert (
-        "while they use more than their quota and borrowing limit together, a pod that they lose" in impact.because
+        "while the team uses more than its quota and borrowing limit together, a pod that is lost"
+        in impact.because
     )
     assert impact.because.endswith(over)
 

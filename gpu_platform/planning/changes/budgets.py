@@ -148,8 +148,8 @@ def unmanaged_block(namespace: str, pod: str) -> Block:
         pods=(f"{namespace}/{pod}",),
         budgets=(),
         forever=True,
-        why="no controller would start it again, so it is not evicted, and `up` stops at its node",
-        fix="delete it first",
+        why="no controller would start the pod again, so it is not evicted, and `up` stops at its node",
+        fix="delete the pod first",
     )
 
 
@@ -164,7 +164,7 @@ def daemon_block(pod: str, daemon_set: str) -> Block:
         pods=(pod,),
         budgets=(),
         forever=True,
-        why=f"DaemonSet {daemon_set} would start it again, so it is not evicted and keeps its GPUs",
+        why=f"DaemonSet {daemon_set} would start the pod again, so it is not evicted and keeps its GPUs",
         fix="first exclude the node in the DaemonSet's node affinity, or delete the DaemonSet",
     )
 

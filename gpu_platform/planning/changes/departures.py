@@ -44,10 +44,10 @@ class TeamChange:
             return retained
         return (
             f"{retained}\n  team {self.team} → {self.renamed_to} looks like a rename (same members, same "
-            f"quota): a namespace cannot be renamed, so the data stays in {self.team}. To keep working with it, "
-            f"undo the rename. To move: write the manifests to a file with `gpu-platform team remove {self.stack} "
-            f"{self.team} --dry-run --export FILE`, apply them to namespace {self.renamed_to}, copy the data of "
-            f"the volumes, then run {remove}"
+            f"quota): a namespace cannot be renamed, so the data stays in {self.team}. To keep working with "
+            f"the data there, undo the rename. To move the data, write the manifests to a file with `gpu-platform "
+            f"team remove {self.stack} {self.team} --dry-run --export FILE`, apply them to namespace "
+            f"{self.renamed_to}, copy the data of the volumes, then run {remove}"
         )
 
     def to_json(self) -> dict[str, Any]:

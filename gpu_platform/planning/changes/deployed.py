@@ -135,7 +135,8 @@ def team_facts(plan: Plan) -> Mapping[str, Any]:
     """Return the stack output `teams`, with quota, queue, members, priorities, workloads and volumes by
     namespace.
     """
-    volumes = plan.volumes if plan.kind == "team" else ()  # the output `cluster` has the volumes of an environment
+    # The output `cluster` contains the volumes of an environment.
+    volumes = plan.volumes if plan.kind == "team" else ()
     queues = team_queues(plan.queues)
     return {
         team.namespace: {

@@ -196,8 +196,8 @@ def of_operator(plan: EnvironmentPlan) -> Duration:
     if plan.operator.install == "helm":
         return Duration(
             HELM_SECONDS,
-            "Helm's limit for the operator's own pods, then it rolls back; the operator replaces the pods on the "
-            "nodes after that, without a limit",
+            "Helm's limit for the operator's own pods, after which Helm rolls back; "
+            "the operator then replaces the pods on the nodes, without a limit",
         )
     return Duration(None, "the operator replaces its pods on each node; `up` does not wait for it")
 
@@ -211,7 +211,7 @@ def of_kubernetes(plan: EnvironmentPlan) -> Duration:
         return Duration(
             None, "the sandbox stops and starts its control plane; a version that it lacks is built first"
         )
-    return Duration(None, "the owner of the cluster upgrades it, not `up`")
+    return Duration(None, "the owner of the cluster upgrades Kubernetes, not `up`")
 
 
 def of_sharing() -> Duration:
@@ -219,7 +219,7 @@ def of_sharing() -> Duration:
     return Duration(
         None,
         "the device plugin of each node reloads its configuration; "
-        f"`up` waits for it for at most {duration_text(SETTLE_SECONDS)}",
+        f"`up` waits for the reload for at most {duration_text(SETTLE_SECONDS)}",
     )
 
 
@@ -241,7 +241,7 @@ def of_object(kind: str, namespace: str, name: str, plan: Plan, *, deleted: bool
         )
     if plan.kind == "environment" and namespace == names.VALIDATION_NAMESPACE and kind == "DaemonSet.apps":
         if not plan.validation.gate:
-            return Duration(None, "without validation.gate `up` does not wait for it")
+            return Duration(None, "without validation.gate, `up` does not wait for the validation")
         return Duration(plan.validation.timeout_seconds, "validation.timeout")
     return Duration(ENGINE_SECONDS, "the engine's limit for the object to become ready")
 

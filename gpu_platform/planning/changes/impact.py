@@ -19,13 +19,13 @@ class Phase(IntEnum):
     same time.
     """
 
-    SANDBOX = 1  # the sandbox's new Kubernetes version, before anything else
-    LAYOUTS = 2  # MIG layouts of live nodes, before the engine runs
-    CLUSTER = 3  # a cloud's control plane, before its pools
-    NODES = 4  # pools and operator
-    VALIDATION = 5  # validation of each pool, after its nodes and the operator
-    TEAMS = 6  # teams, whose objects depend on the validation
-    DELETION = 7  # objects that are no longer declared, after everything else has succeeded
+    SANDBOX = 1  # update the sandbox's Kubernetes version before anything else
+    LAYOUTS = 2  # change the MIG layouts of live nodes before the engine runs
+    CLUSTER = 3  # update a cloud's control plane before its pools
+    NODES = 4  # change the pools and the operator
+    VALIDATION = 5  # validate each pool after its nodes and the operator have changed
+    TEAMS = 6  # change the teams, whose objects depend on the validation
+    DELETION = 7  # delete undeclared objects after everything else has succeeded
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,7 @@ class Impact:
     parts: tuple[Part, ...] = ()
     because: str = ""
     node_names: tuple[str, ...] = ()
-    """Names of the nodes whose MIG layout changes, with remarks. They are in the order in which `up` changes the
-    nodes.
-    """
+    """Names of the nodes whose MIG layout changes, with remarks, in the order in which `up` changes the nodes."""
     changes_nodes: bool = False
     """Whether the change updates, replaces or removes nodes. Such changes may happen only in a maintenance window.
     """

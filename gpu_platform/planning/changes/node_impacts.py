@@ -45,16 +45,16 @@ _POOL_EFFECTS: Final = {
     "replaced": Effect.REPLACES,
     "rolled": Effect.ROLLS_NODES,
 }
-# NVIDIA GPU Operator docs, "GPU Driver Upgrades", read 2026-11-22: the upgrade controller is on by default with
-# maxParallelUpgrades 1; it cordons a node, deletes its GPU pods, restarts the driver, validates and uncordons.
 _EMPTY_FIRST: Final = (
-    "undo the change, set {path}.count.desired: 0 and min: 0 and run `up` with only that change; then make the "
-    "change, run `up` again, and restore desired; nothing was changed"
+    "undo the change, set {path}.count.desired: 0 and min: 0, and run `up`; "
+    "then make the change again, run `up`, and restore count; nothing was changed"
 )
-# Property that contains the zones of a pool, by platform. If a stack file no longer sets zones on these platforms,
-# the pool keeps its present zones.
+# Property that contains the zones of a pool, by platform.
+# On these platforms, a pool keeps its present zones if the stack file no longer sets zones.
 _ZONES: Final = {"eks": "subnet_ids", "gke": "node_locations"}
 _PARTITIONED: Final = "a GPU is partitioned again only while no process uses it"
+# The operator's upgrade controller is on by default, and upgrades one node at a time (maxParallelUpgrades).
+# Source: NVIDIA GPU Operator docs, "GPU Driver Upgrades", read 2026-11-22.
 _DRIVER_ORDER: Final = "cordon, evict its GPU pods, restart the driver, validate, uncordon"
 
 
@@ -119,18 +119,18 @@ def _needs_empty(change: PoolChange, pool: PoolPlan | None, nodes: int) -> Probl
         return None
     why = pool.cloud_nodes.roll_limits.needs_empty
     fields = ", ".join(cause.field for cause in change.causes)
-    found = f"a change that rolls {counted(nodes, 'node')} of pool {change.pool}"
+    found = f"a rolling update of {counted(nodes, 'node')} of pool {change.pool}"
     return Problem(fields, found, why, _EMPTY_FIRST.format(path=pool.path)) if why else None
 
 
 def impacts_of_resized(
     previous: Mapping[str, Any], plan: EnvironmentPlan, live: LiveState | None, covered: set[str]
 ) -> Iterator[Impact]:
-    """Yield the impact on pools that lose nodes although their `desired` is not lower than before, because `up`
-    sets the number of nodes to `desired`.
+    """Yield the impact on pools that lose nodes because `up` sets the number of nodes to `desired`.
 
-    An autoscaler or a person has added the nodes that are lost. Pools in `covered` are skipped, because another
-    impact covers them. If the cluster was not read, only pools that lose their autoscaler are included.
+    An autoscaler or a person has added these nodes, and `desired` is not lower than before. Pools in `covered` are
+    skipped, because another impact covers them. If the cluster was not read, only pools that lose their autoscaler
+    are included.
     """
     edited, is_set = resized_pools(previous, plan), sized_pools(previous, plan)
     for pool in plan.pools:
@@ -268,7 +268,7 @@ def _parts_of_pool(change: PoolChange, plan: EnvironmentPlan) -> tuple[Part, ...
     text = (
         "its definition changes; its nodes are replaced later, without `up`"
         if by_itself
-        else "its nodes are rolled"
+        else "rolling update of its nodes"
     )
     return (Part(Phase.NODES, subject, text),)
 
@@ -308,8 +308,8 @@ def impacts_of_mig(
 def impacts_of_replaced_nodes(
     plan: EnvironmentPlan, live: LiveState | None, because: str, covered: Collection[str] = ()
 ) -> Iterator[Impact]:
-    """Yield the impact of an upgrade on each pool whose nodes it drains. Pools that keep their version are not
-    affected.
+    """Yield the impact of an upgrade on each pool whose nodes the upgrade drains. Pools that keep their version
+    are not affected.
 
     Pools in `covered` are skipped, because another impact covers them.
     """
@@ -402,7 +402,7 @@ def impacts_of_software(
             duration=durations.of_operator(plan),
             parts=(Part(Phase.NODES, "operator", "another release"),),
             because="the operator's pods are replaced, including the pods on the nodes; a release that changes "
-            "the driver DaemonSet also rolls the nodes' drivers, as a new driver version does",
+            "the driver DaemonSet also replaces the drivers node by node, as a new driver version does",
         )
     if before.get("cleanup", now["cleanup"]) != now["cleanup"]:
         yield _of_cleanup(str(before["cleanup"]), now["cleanup"])
@@ -540,7 +540,7 @@ def _of_nodes(
             gpus=nodes * pool.gpus_per_node,
             parts=(Part(Phase.NODES, f"pool {pool.name}", "another driver for newly booted nodes"),),
             because="nodes get their driver when they boot: running nodes keep the old driver until then, and "
-            "`up` reboots none; a reboot after a fault changes the driver, too."
+            "`up` does not reboot them; a reboot after a fault also changes the driver."
             f"{how}{named}",
         )
     if layout:
@@ -638,8 +638,8 @@ def _of_driver_owner(pool: PoolPlan, old: str, new: str, live: LiveState | None)
 
 
 _OPERAND_FIELDS: Final = {"toolkit": "operator.toolkit", "device_plugin": "cluster.parts.device_plugin"}
-# The toolkit changes the runtime's configuration when it starts, restores it when it exits, and restarts the
-# runtime.
+# The toolkit changes the container runtime's configuration when it starts, and restores it when it exits.
+# After both changes, the toolkit restarts the runtime.
 # Source: NVIDIA/nvidia-container-toolkit, cmd/nvidia-ctk-installer/main.go (Run), read 2026-11-29.
 # The kubelet drops the resources of a device plugin that exits.
 # Source: Kubernetes docs, Device Plugins, read 2026-11-29.
@@ -717,7 +717,7 @@ def _driver_order(plan: EnvironmentPlan, places: _DriverPlaces) -> str:
     new driver.
     """
     at_a_time = durations.driver_upgrades_at_a_time(plan)
-    order = f"{at_a_time} of all nodes at a time: {_DRIVER_ORDER}"
+    order = f"{counted(at_a_time, 'node')} at a time across all pools: {_DRIVER_ORDER}"
     if places.cordoned:
         order += f"; in addition, all cordoned nodes ({', '.join(places.cordoned)}) are upgraded at the same time"
     if not places.kept:
@@ -734,15 +734,19 @@ def _driver_order(plan: EnvironmentPlan, places: _DriverPlaces) -> str:
         )
     left = at_a_time - places.kept
     which = " and ".join(reasons)
-    held = f"{which}, so only {left} more at a time" if left > 0 else f"no other node starts while {which}"
+    held = (
+        f"{which}, so only {left} more at a time"
+        if left > 0
+        else f"no other node starts its upgrade while {which}"
+    )
     return f"{order}; {held}: {'; '.join(fixes)}"
 
 
 def _of_node_metadata(
     pool: PoolPlan, old: Mapping[str, Any], new: Mapping[str, Any], live: LiveState | None
 ) -> Iterator[Impact]:
-    """Yield the impact of removed labels, and of new taints that evict running pods. Both change on existing
-    nodes.
+    """Yield the impact of removed labels, and of new taints that evict running pods. Labels and taints
+    also change on existing nodes.
 
     The program does not set the taints and labels of nodes with another owner. Sources: EKS API,
     UpdateNodegroupConfig; GKE docs, Update node labels and taints for existing node pools; Kubernetes docs, Taints
@@ -877,7 +881,7 @@ def _of_held(held: Mapping[str, Sequence[str]]) -> Impact:
         old="the node agent keeps them tainted or cordoned until they pass its checks",
         new="they stay tainted or cordoned",
         nodes=len(held),
-        because="no agent releases them any more: " + "; ".join(commands),
+        because="no agent releases the nodes any more: " + "; ".join(commands),
     )
 
 
@@ -891,7 +895,7 @@ def _of_gone(gone: Sequence[str], live: LiveState | None) -> Impact:
         field="pools",
         old=", ".join(map(short, gone)),
         new=NOT_DEPLOYED,
-        because="no pool offers this any more; new and waiting pods that request it never start"
+        because="no pool offers these resources any more; new and waiting pods that request them never start"
         + (f"; now requested by {', '.join(owners)}" if owners else ""),
     )
 
@@ -906,7 +910,7 @@ def _of_unread_layout(pool: PoolPlan, nodes: int) -> durations.Duration:
     """
     rules = pool.sharing.mig_roll
     if rules is None or pool.nodes.ownership == "selected":
-        return durations.Duration(None, "the owner of the nodes changes their layout, not `up`")
+        return durations.Duration(None, "the owner of the nodes changes the layout, not `up`")
     return durations.of_mig(rules, nodes, rules.max_unavailable)
 
 

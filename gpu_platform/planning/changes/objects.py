@@ -86,8 +86,8 @@ def object_effect(action: str, kind: str, fields: Iterable[ChangedField] = ()) -
 def _effect_of_deletion(kind: str, *, recreated: bool) -> Effect:
     if kind in DATA_KINDS:
         return Effect.DELETES_DATA
-    # Recreating a Kubernetes object, such as an immutable ConfigMap, replaces no node and no cloud resource. The
-    # types of cloud resources contain a colon.
+    # Recreating a Kubernetes object, such as an immutable ConfigMap, replaces no node and no cloud resource.
+    # The types of cloud resources contain a colon.
     if recreated and (kind in CAPACITY_KINDS or ":" in kind):
         return Effect.REPLACES
     if kind in _ACCESS_KINDS:

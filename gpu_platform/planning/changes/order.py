@@ -68,7 +68,7 @@ def step_of(impact: Impact, steps: Sequence[Step]) -> int | None:
 
 
 def has_an_order(steps: Sequence[Step]) -> bool:
-    """Return whether the steps affect several pools. Otherwise, their order does not matter to a reader."""
+    """Return whether the steps affect several pools. The order of the steps of a single pool is not reported."""
     return len({subject for step in steps for subject in step.subjects if subject.startswith(_POOL)}) > 1
 
 
@@ -82,8 +82,8 @@ def without_objects(steps: Sequence[Step]) -> tuple[Step, ...]:
 
 
 def _created(plan: Plan, outputs: Mapping[str, Any]) -> Iterator[Part]:
-    """Yield the first step of each pool that the last deployment did not have. Yield nothing if its outputs list
-    no pools.
+    """Yield the first step of each pool that is new since the last deployment. Yield nothing if the outputs of
+    that deployment list no pools.
     """
     if plan.kind != "environment" or "pools" not in outputs:
         return

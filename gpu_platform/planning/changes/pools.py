@@ -90,9 +90,8 @@ class PoolChange:
         lost = _gpus(self.gpus) if self.gpus or not self.nodes else _nodes(self.nodes)
         head = f"pool {self.pool} is {self.effect}: {lost} lost{most}{self._how()}"
         tail = (
-            f"; it is protected, so `up` refuses: set {self.protected_by}: false and run `up` with only that "
-            "change "
-            "first"
+            "; it is protected, so `up` refuses: "
+            f"set {self.protected_by}: false and run `up` with only that change first"
             if self.protected
             else ""
         )
@@ -253,7 +252,7 @@ def unused_sizes(previous: object, plan: EnvironmentPlan, replaced: Collection[s
 
 
 def recreated_pools(changes: Collection[PoolChange]) -> frozenset[str]:
-    """Return the names of the pools that are replaced, so that all their settings apply again."""
+    """Return the names of the pools that are replaced. All settings of these pools apply again."""
     return frozenset(change.pool for change in changes if change.effect == "replaced")
 
 
@@ -346,7 +345,7 @@ def _alike(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 def _gone(name: str, old: Mapping[str, Any], successor: PoolPlan | None) -> PoolChange:
     if successor is None:
-        because = "the stack file no longer has the pool"
+        because = "the stack file no longer declares the pool"
         return _loss(
             name, "removed", old, None, [Cause(field="pools", old=name, new="", because=because, source="")]
         )

@@ -47,8 +47,8 @@ _RIGHTS = (
 _POD_SECURITY_BEFORE = "baseline"
 _UNLIMITED = "unlimited"
 _LOST_PODS = (
-    "while they use more than their quota and borrowing limit together, a pod that they lose to a drain, an "
-    "upgrade or spot capacity is not replaced: after queueing.pods_ready_timeout its workload goes back to the "
+    "while the team uses more than its quota and borrowing limit together, a pod that is lost to a drain, an "
+    "upgrade or spot capacity is not replaced: after queueing.pods_ready_timeout, its workload goes back to the "
     "queue"
 )
 
@@ -94,7 +94,7 @@ def _of_leaving(namespace: str, facts: Mapping[str, Any], live: LiveState | None
         pods=(),
         data=() if live is None else live.data.get(namespace, ()),
         parts=(deleted,),
-        because="the stack file no longer has the team; its members lose their rights in the namespace",
+        because="the stack file no longer declares the team; its members lose their rights in the namespace",
     )
     gpus = {name: amount for name, amount in mapping_of(facts.get("quota")).items() if _of_gpus(name)}
     for impact in _of_quota(namespace, gpus, {}, {}, live, "no new pod gets a GPU in the namespace"):
@@ -205,7 +205,7 @@ def _of_queue(
             "queue.borrow",
             less,
             "the team may borrow less there; workloads on borrowed quota run until a team of cohort "
-            f"{new['cohort']} needs its own; {_LOST_PODS}{_over_quota(namespace, allowed, live)}",
+            f"{new['cohort']} needs its own quota; {_LOST_PODS}{_over_quota(namespace, allowed, live)}",
         )
 
 
@@ -224,9 +224,10 @@ def _of_cohort(namespace: str, old: str, new: str) -> Impact:
         old=f"cohort {old}",
         new=f"cohort {new}",
         parts=(Part(Phase.TEAMS, f"team {namespace}", "cohort"),),
-        because=f"Kueue reclaims quota only within a cohort. What this team has borrowed in cohort {old}, and "
-        "what teams there have borrowed from it, stays in use until the workloads finish; until then "
-        "the owners' next pods may find no free GPU. To stop the team's own workloads first, run "
+        because="Kueue reclaims quota only within a cohort. "
+        f"Quota that this team has borrowed in cohort {old}, and quota that teams there have borrowed from it, "
+        "stays in use until the workloads finish; until then, the owners' next pods may find no free GPU. "
+        "To stop the team's own workloads first, run "
         f"{patch % 'HoldAndDrain'}, then `up`, then {patch % 'None'}",
     )
 
