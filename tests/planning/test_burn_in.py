@@ -51,7 +51,7 @@ def test_gpus_that_are_shared_or_cut_are_skipped_with_the_reason() -> None:
         pool("serve", "g4dn.xlarge", sharing={"mode": "time-slicing", "replicas": 4}),
         pool("lab", "p4de.24xlarge", sharing={"mode": "mig", "layout": {"1g.10gb": 7}}),
     )
-    assert "use the same GPU" in pool_of(plan, "serve").skipped
+    assert "could use a GPU while the checks measure it" in pool_of(plan, "serve").skipped
     assert "no NVLink" in pool_of(plan, "lab").skipped
     assert pool_of(plan, "lab").alone is None
     assert pool_of(plan).skipped == ""
@@ -67,7 +67,7 @@ def test_a_stack_without_a_pool_that_can_be_measured_is_refused() -> None:
 
 def test_a_minimum_bandwidth_is_refused_if_no_pool_is_measured() -> None:
     least = {"least": {"all-reduce-nodes": 400}}
-    with pytest.raises(BadInput, match=r"least: found all-reduce-nodes, but no pool .* \(train: pods have no"):
+    with pytest.raises(BadInput, match=r"least: found all-reduce-nodes, but it cannot .* \(train: pods have no"):
         planned("sandbox", pool("train", "p5.48xlarge"), burn_in=least)
     assert "all-reduce-nodes" in pool_of(planned("eks", burn_in=least)).least
 

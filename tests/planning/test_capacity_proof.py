@@ -58,7 +58,7 @@ def test_fragmented_gpus_are_a_conflict_even_if_the_sum_suffices() -> None:
     assert found is not None
     assert found.owners == ("five", "six")
     assert found.lacking == (
-        "GPUs on one node: there are enough in total, but pods that request several GPUs do not fit on the nodes",
+        "GPUs on one node: the nodes have enough GPUs in total, but pods that request several GPUs do not fit",
     )
 
 

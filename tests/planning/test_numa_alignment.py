@@ -97,7 +97,7 @@ def test_a_conflict_over_numa_nodes_says_so() -> None:
     assert found is not None
     assert found.owners == ("three", "two")
     (lacking,) = found.lacking
-    assert lacking.startswith("GPUs of one NUMA node: there are enough on the nodes, but the kubelet refuses")
+    assert lacking.startswith("GPUs of one NUMA node: the nodes have enough GPUs, but the kubelet refuses")
 
 
 def test_pods_larger_than_a_numa_node_start_only_under_restricted() -> None:

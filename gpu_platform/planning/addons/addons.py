@@ -193,9 +193,10 @@ def _kept(section: AddonsPlan, context: CompleteContext) -> tuple[Decision, ...]
             subject="addons",
             what="metrics",
             chosen="{retention}, at most {retentionSize}, on its node's disk".format_map(PROMETHEUS_KEEPS),
-            why="they are lost when Prometheus moves to another node; to keep them for their retention, give it a "
-            f"volume with prometheus.prometheusSpec.storageSpec in charts.{KNOWN['prometheus'].chart}.values; "
-            "a disk is in one zone, so a node must start there",
+            why="the metrics are lost when Prometheus moves to another node; to keep them for their retention, "
+            "give Prometheus a volume with prometheus.prometheusSpec.storageSpec in "
+            f"charts.{KNOWN['prometheus'].chart}.values; "
+            "a disk is in one zone, so Prometheus then needs a node in this zone",
         ),
     )
 
@@ -223,5 +224,5 @@ def _of_owner(section: AddonsPlan, catalog: Catalog) -> Iterator[Decision]:
                 subject="addons",
                 what=part.name,
                 chosen="present",
-                why=f"the owner of the cluster installs and upgrades it; {needed(fields)}",
+                why=f"the owner of the cluster installs and upgrades the add-on; {needed(fields)}",
             )

@@ -31,15 +31,14 @@ first applies.
 _PROMETHEUS: Final[Mapping[str, Any]] = {
     "fullnameOverride": "prometheus",
     "cleanPrometheusOperatorObjectNames": True,
-    # Grafana is off, because its administrator password would be the chart's default or stored in the release's
-    # values.
+    # Grafana is off, because its password would be the chart's default or stored in the release's values.
     "grafana": {"enabled": False},
     # Without this list, kube_node_labels has no labels, and the alert on failed MIG changes never fires.
     "kube-state-metrics": {"metricLabelsAllowlist": [f"nodes=[{names.MIG_STATE_LABEL},{names.POOL_LABEL}]"]},
     "prometheus": {
         "prometheusSpec": {
-            # Select monitors and rules in every namespace, whatever their labels, so that administrators can add
-            # them for teams.
+            # Prometheus selects monitors and rules in every namespace, with any labels.
+            # Administrators can then add monitors and rules for teams.
             # Members may not create monitors, because a monitor can select pods of other namespaces.
             "serviceMonitorSelectorNilUsesHelmValues": False,
             "podMonitorSelectorNilUsesHelmValues": False,
@@ -62,8 +61,8 @@ KNOWN: Final[Mapping[str, KnownAddon]] = {
         chart="kubeflow-trainer",
         label="trainer",
         image="trainer/trainer-controller-manager",
-        # JobSet is a separate add-on. The chart's training runtimes stay off, because a Job that downloads kubectl
-        # would apply them.
+        # JobSet is a separate add-on.
+        # The chart's training runtimes stay off, because a Job that downloads kubectl would apply them.
         values={"jobset": {"install": False}},
         needs=("jobset",),
     ),

@@ -34,7 +34,7 @@ from gpu_platform.planning.workloads.section import MountPlan, PodPlan
 
 IMAGE: Final = "guide-pytorch"  # name of an image in the catalogue
 PRIORITY_CLASS: Final = "gpu-platform-burn-in"
-# The Cluster Autoscaler adds no node for pods with this priority, and may remove an idle node that runs one.
+# The Cluster Autoscaler adds no nodes for pods with this priority, and may remove nodes that run only such pods.
 # Pods without a priority class have the higher priority 0.
 PRIORITY: Final = LOWEST_WITH_NODES - 990
 _USER: Final = 1000  # the image runs as root by default
@@ -78,7 +78,7 @@ def _check_least(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
     if all(reasons.values()):
         found = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
         context.at("validation").at("burn_in").at("least").add(
-            f"all-reduce-nodes, but no pool is measured between nodes ({found})",
+            f"all-reduce-nodes, but it cannot be measured in any pool ({found})",
             "all-reduce-nodes together with a pool whose nodes have an RDMA network between them",
             "remove all-reduce-nodes",
         )
@@ -110,8 +110,8 @@ def _check_timeout(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
 
 
 def _seconds(pool: PoolPlan, matrix: int) -> int:
-    """Return how long the checks run on a node that already has the image. `matrix` is how many seconds the GPUs
-    multiply matrices.
+    """Return how long the checks run on a node that already has the image. `matrix` is the number of seconds for
+    which the GPUs multiply matrices.
     """
     return _START_SECONDS + pool.gpus_per_node * _SECONDS_PER_GPU + matrix + _REDUCE_SECONDS
 
@@ -134,8 +134,8 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[BurnInP
         namespace=names.BURN_IN_NAMESPACE,
         priority_class=PRIORITY_CLASS,
         priority=PRIORITY,
-        # Pods that use the fabric need hostPath volumes and a daemon with capabilities, as in the vendors' test
-        # pods.
+        # Pods that use the fabric need hostPath volumes and a daemon with capabilities.
+        # The vendors' test pods for the fabric have the same requirements.
         pod_security="privileged" if fabrics else "restricted",
         matrix_seconds=seconds,
         timeout_seconds=timeout,
@@ -198,7 +198,7 @@ def _skipped(pool: PoolPlan) -> str:
     if sharing.mode == "mig" or sharing.partitions:
         return "MIG instances have no NVLink, and no bandwidth is published for a part of a GPU"
     if sharing.mode in ("time-slicing", "mps"):
-        return f"with {sharing.mode}, team pods would use the same GPU while it is measured"
+        return f"with {sharing.mode}, team pods could use a GPU while the checks measure it"
     return ""
 
 

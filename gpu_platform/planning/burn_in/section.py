@@ -28,9 +28,9 @@ class BurnInPoolPlan:
 
     `skipped` is the reason why no check would give a meaningful result, or an empty string if the checks run.
     `alone` is the pod that checks one node with all its GPUs. `together` describes the pods that check two nodes.
-    If it is None, `not_together` contains the reason. `network` is the network between these pods; they must not
-    fall back to TCP over the plain network. `claims` are the ResourceClaimTemplates for the devices of the pods.
-    `seconds` is the duration of the checks on one node, not counting the start of the container.
+    If it is None, `not_together` contains the reason. `network` is the network between these pods. The pods
+    must not fall back to TCP over the plain network. `claims` are the ResourceClaimTemplates for the devices of
+    the pods. `seconds` is the duration of the checks on one node, not counting the start of the container.
     """
 
     pool: str
@@ -51,8 +51,8 @@ class BurnInPlan:
     """Active checks that run on request. The fields set the namespace, priority and time limit of the checks'
     Jobs, and the measurements for each pool.
 
-    `pod_security` is the Pod Security level of the namespace. `matrix_seconds` is how long the GPUs multiply
-    matrices.
+    `pod_security` is the Pod Security level of the namespace. `matrix_seconds` is the number of seconds
+    for which the GPUs multiply matrices.
     """
 
     namespace: str

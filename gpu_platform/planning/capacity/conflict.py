@@ -1,10 +1,10 @@
 """Find the smallest set of quotas that do not fit on the nodes together, and the resources that the nodes lack.
 
-The owner of a quota is a team. Removing owners one after another finds a conflict whose proper subsets can all be
-placed. Hitting sets prove that it is also the smallest, because every conflict contains an owner outside each set
-that can be placed (Ignatiev et al., "Smallest MUS Extraction with Minimal Hitting Set Dualization", CP 2015). A
-cheaper proof sometimes applies: if the largest pods of each kind can be placed for any `n` owners, no conflict has
-`n` owners.
+The owner of a quota is a team. A conflict is a set of owners whose quotas do not fit together. Removing owners one
+after another leads to a conflict that needs each of its owners. Minimum hitting sets prove that no smaller
+conflict exists, because every conflict contains an owner outside each set of owners whose pods can be placed
+(Ignatiev et al., "Smallest MUS Extraction with Minimal Hitting Set Dualization", CP 2015). A cheaper proof
+sometimes suffices: if the largest pods of each kind can be placed for any `n` owners, no conflict has `n` owners.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class _PlacementTest:
         return prove(self._capacities, groups, seconds=min(left, self._seconds)).verdict if left > 0 else "unknown"
 
     def any_can_be_placed(self, few: int) -> bool:
-        """Return True if every set of `few` owners can be placed, and False if this is not known."""
+        """Return True if the pods of every set of `few` owners can be placed, and False if this is not known."""
         by_kind: dict[tuple[str, int, frozenset[str]], list[PodGroup]] = {}
         for group in self._groups:
             by_kind.setdefault((group.resource, group.units, frozenset(group.needs)), []).append(group)
@@ -97,8 +97,9 @@ class _PlacementTest:
 
 
 def _largest(groups: Sequence[PodGroup], few: int) -> PodGroup:
-    """Return one group that stands for the pods of any `few` owners in `groups`. It has at least as many pods as
-    these owners together, and its pods are at least as large.
+    """Return a group that is at least as hard to place as the pods of any `few` owners in `groups`.
+
+    The group has at least as many pods as these owners together, and its pods are at least as large.
     """
     counts: dict[str, int] = {}
     for group in groups:
@@ -116,7 +117,7 @@ def _largest(groups: Sequence[PodGroup], few: int) -> PodGroup:
 def _without_the_small(
     owners: frozenset[str], can_place: _PlacementTest, resources: Sequence[str]
 ) -> frozenset[str]:
-    """Remove as many of the smallest owners as possible while the remaining owners still cannot all be placed.
+    """Remove as many of the smallest owners as possible, so that the remaining owners are still a conflict.
 
     Bisection keeps the number of tests low.
     """
@@ -132,8 +133,8 @@ def _without_the_small(
 
 
 def _deleted(owners: frozenset[str], can_place: _PlacementTest) -> tuple[frozenset[str], bool]:
-    """Remove each owner that the conflict does not need, starting with the smallest. The remaining owners still
-    cannot all be placed.
+    """Remove each owner that the conflict does not need, starting with the smallest owner. The remaining owners
+    are still a conflict.
 
     The result includes whether the remaining conflict is proven to be minimal.
     """
@@ -211,11 +212,11 @@ def _lacking(capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup], sec
     anywhere = [replace(capacity, numa=None) for capacity in capacities]
     if anywhere != list(capacities) and prove(anywhere, groups, seconds=seconds).verdict == "placed":
         return (
-            "GPUs of one NUMA node: there are enough on the nodes, but the kubelet refuses pods whose GPUs are on "
+            "GPUs of one NUMA node: the nodes have enough GPUs, but the kubelet refuses pods whose GPUs are on "
             "more NUMA nodes than necessary (Topology Manager)",
         )
     return (
-        "GPUs on one node: there are enough in total, but pods that request several GPUs do not fit on the nodes",
+        "GPUs on one node: the nodes have enough GPUs in total, but pods that request several GPUs do not fit",
     )
 
 

@@ -190,8 +190,10 @@ def _queued(
 def _serving(
     team: TeamPlan, resource: str, capacities: Sequence[NodeCapacity], purposes: Mapping[str, str]
 ) -> list[NodeCapacity]:
-    """Return the nodes that serve a team's quota for a resource. These are the nodes for the team's priority
-    classes or, if there are none, all nodes that offer the resource.
+    """Return the nodes that serve a team's quota for a resource.
+
+    These are the nodes of pools whose purpose matches a priority class of the team or, if there are none, all
+    nodes that offer the resource.
     """
     having = [capacity for capacity in capacities if capacity.units.get(resource)]
     own = [one for one in having if is_for(purposes[one.pool], team.priorities)]

@@ -1,4 +1,4 @@
-"""Split the GPUs of a pool into used GPUs and, by cause, wasted GPUs."""
+"""Split the GPUs of a pool into used and wasted GPUs, and the wasted GPUs by their cause."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def pool_use(
     """Split the GPUs of a pool into used and wasted GPUs.
 
     `placed` are the pods that the proof placed on the pool's nodes. `measured` replaces the declared utilisation.
-    Free units are stranded on nodes with too little CPU or memory for a pod that requests such a unit. If the used
+    Free units are stranded if their node has too little CPU or memory for a pod that requests them. If the used
     and the wasted GPUs together exceed the pool's GPUs, some pods exceed their quota. The wasted GPUs are then
     reduced, beginning with the last cause.
     """
@@ -112,7 +112,7 @@ def _geometry_remainder(pool: PoolPlan, catalog: Catalog) -> float:
 
 
 def _gpus_each(pool: PoolPlan, capacity: NodeCapacity, geometry: float) -> Mapping[str, float]:
-    """Return the number of GPUs in one unit of each resource, without compute slices outside MIG instances."""
+    """Return the number of GPUs in one unit of each resource. Ignore compute slices outside MIG instances."""
     whole = sum(
         capacity.gpus_each[name] * count for name, count in capacity.units.items() if _is_cut(pool, name) and count
     )
@@ -144,7 +144,7 @@ def _units_left(capacity: NodeCapacity, held: Sequence[PodsOnNode]) -> dict[str,
 def _usable(
     capacity: NodeCapacity, groups: Sequence[PodGroup], held: Sequence[PodsOnNode], left: Mapping[str, int]
 ) -> Mapping[str, int]:
-    """Return how many of a node's free units the smallest pods that request them could use."""
+    """Return how many free units of each resource the smallest pods that request the resource could use."""
     cpu = capacity.cpu_millicores - sum(pods.pods * pods.need.cpu_millicores for pods in held)
     memory = capacity.memory_mib - sum(pods.pods * pods.need.memory_mib for pods in held)
     pods = capacity.pods - sum(one.pods for one in held)

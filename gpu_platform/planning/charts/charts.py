@@ -22,14 +22,15 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.charts import ChartSettings
 
-# Values of the GPU Operator's chart that the stack file may not set, by section and key. Sources:
-# NVIDIA/cloud-native-docs, gpu-operator/cdi.rst, read 2026-11-26; gpu-operator docs, Precompiled Driver
-# Containers: images have the tag of a driver branch and a kernel; read 2026-11-29.
+# Values of the GPU Operator's chart that the stack file may not set, by section and key.
+# Source: NVIDIA/cloud-native-docs, gpu-operator/cdi.rst, read 2026-11-26.
+# The tags of precompiled driver images contain a driver branch and a kernel version.
+# Source: GPU Operator docs, Precompiled Driver Containers, read 2026-11-29.
 _REFUSED_VALUES: Final = (
     (
         ("cdi", "nriPluginEnabled"),
         True,
-        "false; otherwise a pod in any namespace can take any GPU with an annotation, without requests or quotas",
+        "false; otherwise an annotation gives a pod in any namespace access to any GPU, without request or quota",
         "remove it",
     ),
     (
@@ -40,16 +41,18 @@ _REFUSED_VALUES: Final = (
         "remove it, or install signed drivers on the nodes and write operator.driver.owner: host",
     ),
 )
-# Environment variables that the stack file may not set, with the reasons. Sources: NVIDIA k8s-device-plugin,
-# README (flags, variables, config file, in this order); gpu-operator v26.7.0, object_controls.go (it sets the
-# strategy of device lists for CDI); read 2026-11-29.
+# Environment variables that the stack file may not set, with the reasons.
+# The device plugin's environment variables take precedence over its config file.
+# Source: NVIDIA k8s-device-plugin, README, read 2026-11-29.
+# The GPU Operator sets the device list strategy for CDI.
+# Source: NVIDIA/gpu-operator v26.7.0, controllers/object_controls.go, read 2026-11-29.
 _REFUSED_VARIABLES: Final = {
     "MIG_STRATEGY": "this variable overrides the MIG strategy of every pool; write sharing.strategy",
     "DEVICE_LIST_STRATEGY": "pods receive their GPUs through CDI, and the toolkit refuses any other way",
 }
-# For each GPU architecture, the type of kernel modules that does not support its GPUs. Sources: NVIDIA, Driver
-# Installation Guide, Kernel Modules; NVIDIA, transition to open-source kernel modules (Blackwell); read
-# 2026-11-29.
+# For each GPU architecture, the type of kernel modules that does not support its GPUs.
+# Source: NVIDIA, Driver Installation Guide, Kernel Modules, read 2026-11-29.
+# Source for Blackwell: NVIDIA, transition to open-source kernel modules, read 2026-11-29.
 _OTHER_MODULES: Final = {"volta": "open", "blackwell": "proprietary"}
 
 
@@ -78,8 +81,8 @@ def check(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
 
 
 def _check_operator_values(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
-    """Record a problem for each value of the operator's chart that prevents GPUs from being allocated as planned,
-    or drivers from starting.
+    """Record a problem for each value of the operator's chart that breaks the planned allocation of GPUs or keeps
+    drivers from starting.
     """
     chart = context.environment.charts.get(names.OPERATOR_CHART, ChartSettings())
     here = context.at("charts").at(names.OPERATOR_CHART).at("values")

@@ -68,7 +68,7 @@ def decisions(context: CompleteContext, pools: Sequence[PoolPlan]) -> Iterator[D
     """Yield a warning if pools with the same resource and taints have different autoscalers, and no queue selects
     a pool.
 
-    For a pending pod that fits on both pools, both autoscalers may then create a node for this pod.
+    Both autoscalers may then create a node for the same pending pod.
     """
     if context.environment.queueing is not None:
         return
@@ -83,7 +83,7 @@ def decisions(context: CompleteContext, pools: Sequence[PoolPlan]) -> Iterator[D
                 subject="pools",
                 what=f"warning: {resource}",
                 chosen=f"on {', '.join(pool.name for pool in offering)}",
-                why=f"{BOTH_ADD_NODES} that names no pool: set the same provisioner in all of them, or use "
+                why=f"{BOTH_ADD_NODES} that names no pool: set the same provisioner in all these pools, or use "
                 "`queueing`, whose queues name the pool",
             )
 

@@ -42,9 +42,7 @@ class CostPlan:
     usd_per_hour: float | None
     most_usd_per_hour: float | None
     """Cost in USD/h of all pools at their maximum number of nodes, including the nodes that rolling updates add.
-    Each pool is priced at its most expensive machine type.
-
-    None if a price is not known.
+    Each pool is priced at its most expensive machine type. The cost is None if a price is not known.
     """
     unallocated_usd_per_hour: float | None
     unknown: tuple[str, ...]

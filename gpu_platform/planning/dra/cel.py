@@ -2,10 +2,11 @@
 same checks.
 
 Google's CEL library parses and type-checks the expression with Kubernetes' declarations (`cel_environment`). The
-library and protobuf are imported only if a stack file has a selector. An attribute or capacity that the NVIDIA DRA
-driver is not known to publish is valid CEL. It therefore results in a note, not in a mistake. Sources: Kubernetes
-1.36, pkg/apis/resource/validation (validateCELSelector), read 2026-11-22; kubernetes.io, "Dynamic Resource
-Allocation"; kubernetes-sigs/dra-driver-nvidia-gpu, resourceslice-attributes, read 2026-11-21.
+library and protobuf are imported only if a stack file contains a selector. An expression may use an attribute or
+capacity that the NVIDIA DRA driver is not known to publish. The expression is valid, so the result is a note and
+not a mistake. Sources: Kubernetes 1.36, pkg/apis/resource/validation (validateCELSelector), read 2026-11-22;
+kubernetes.io, "Dynamic Resource Allocation"; kubernetes-sigs/dra-driver-nvidia-gpu, resourceslice-attributes, read
+2026-11-21.
 """
 
 from __future__ import annotations

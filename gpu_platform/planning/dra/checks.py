@@ -113,13 +113,13 @@ def _check_toolkit(cloud: Cloud, operator: Operator, here: Problems) -> None:
         here.add(
             "'operator' with mode dra",
             "host, because GPUCluster installs no container toolkit; the nodes' runtime must be set up for CDI",
-            "write toolkit: host, on nodes whose image has it",
+            "write toolkit: host, and use nodes whose image contains the toolkit",
         )
     elif cloud.owner_prepares_nodes and operator.toolkit is None:
         here.add(
             "nothing",
             "toolkit: host, because mode dra needs nodes whose container runtime is already set up for CDI",
-            "write toolkit: host, after you have set it up",
+            "write toolkit: host, after you have set up the runtime",
         )
 
 

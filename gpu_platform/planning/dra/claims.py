@@ -62,7 +62,7 @@ def class_resources(devices: Sequence[DeviceOffer]) -> tuple[ResourceOffer, ...]
     return (whole, ResourceOffer(name=names.MIG_DEVICE_CLASS, per_node=instances, gpus=gpus))
 
 
-# -- demands ---------------------------------------------------------------------------------------------
+# -- requests --------------------------------------------------------------------------------------------
 
 
 def type_of(demand: DeviceRequirements) -> Literal["gpu", "mig"]:

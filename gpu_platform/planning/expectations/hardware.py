@@ -22,7 +22,7 @@ _HEALTH: Final = (
     "application-clocks",
     "power-limit",
 )
-# With several GPUs of these architectures in a machine, NVLink runs through switches.
+# If a machine has several GPUs of these architectures, NVLink switches connect the GPUs.
 # Volta GPUs are connected only in pairs.
 # Source: NVIDIA, HGX and Fabric Manager documentation, read 2026-11-25.
 SWITCHED: Final = frozenset({"ampere", "hopper", "blackwell"})
@@ -31,7 +31,7 @@ _WITH_RDMA: Final = ("efa", "mlx5")  # kinds of NICs for which programs must reg
 # Since Hopper, the fabric manager registers the GPUs of an HGX baseboard.
 # Source: NVIDIA, Fabric Manager User Guide, "GPU Fabric State"; read 2026-11-25.
 _WITH_FABRIC_STATE: Final = frozenset({"hopper", "blackwell"})
-# Reserved pages and ECC change the total memory that NVML reports by about this much.
+# Reserved pages and ECC change the total memory that NVML reports by about this percentage.
 MEMORY_TOLERANCE_PERCENT: Final = 1.5
 
 
@@ -97,9 +97,9 @@ def expectations_for_machine(
         expect["row-remapping"] = Expectation(True, of_gpu)
     if machine.nvlinks_per_gpu and machine.arch == "amd64":
         # On an HGX baseboard, the GPU itself determines the PCIe link.
-        # The slot of a card may be older or only x8.
-        # In a VM, NVML does not report the slot: on EC2, the A10G and T4 use 8 lanes, but NVML reports a maximum
-        # of 16.
+        # On other machines, the slot of a GPU card may be of an older generation or have only 8 lanes.
+        # In a VM, NVML does not report the properties of the slot.
+        # On EC2, the A10G and T4 use 8 lanes, but NVML reports a maximum of 16.
         # Source: influxdata/telegraf, plugins/inputs/nvidia_smi/testdata, a10g.xml, tesla-t4.xml; 2026-11-29.
         # The GPU of a superchip is connected to its CPU by NVLink-C2C.
         expect["pcie-width"] = Expectation(gpu.pcie_width, of_gpu)

@@ -33,13 +33,13 @@ class ExamplePlan:
     shared: bool = False
     """Whether pods on several nodes write to the claim that the manifest creates."""
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Annotations of its pods. They define how close together Kueue places the pods, and keep autoscalers from
-    removing the nodes of the pods.
+    """Annotations of the example's pods. They define how close together Kueue places the pods, and keep
+    autoscalers from removing the nodes of the pods.
     """
     node_seconds: int | None = None
-    """Lifetime of the nodes that are provisioned for its pods, or None if no nodes are provisioned for them."""
+    """Lifetime of the nodes that are provisioned for the example's pods, or None if no nodes are provisioned."""
     fabric: PodFabricPlan | None = None
-    """Additional settings that its pods need to communicate between nodes."""
+    """Additional settings that the example's pods need to communicate between nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,15 +97,15 @@ class GuidePlan:
     namespace: str
     cluster: str
     login: tuple[str, ...]
-    """Commands that create a kubeconfig. Empty if the cluster's owner provides it."""
+    """Commands that create a kubeconfig. The tuple is empty if the cluster's owner provides the kubeconfig."""
     simulated: bool
-    """Whether pods are only scheduled and their containers do not run, so that they have no logs and no ports."""
+    """Whether pods are only scheduled. Their containers do not run, so the pods have no logs and no ports."""
     priority: str
     """The priority class of the team's workloads."""
     pools: tuple[GuidePool, ...]
     examples: tuple[ExamplePlan, ...]
     missing: Mapping[ExampleKind, str] = field(default_factory=dict["ExampleKind", str])
-    """The reasons for missing examples, by kind."""
+    """The reason for each kind of workload that has no example."""
     volumes: tuple[GuideVolume, ...] = ()
     storage_classes: tuple[str, ...] = ()
     cleanup: GuideCleanup | None = None

@@ -113,7 +113,7 @@ def _pods(pool: PoolPlan, gpus: int) -> Iterator[HeadroomPods]:
 
 
 def _shares(pool: PoolPlan) -> bool:
-    """Return whether several pods may share a GPU, even if the resource keeps its name."""
+    """Return whether several pods may share a GPU. Sharing does not always change the name of the resource."""
     return any(offer.per_node > pool.gpus_per_node for offer in pool.resources)
 
 
