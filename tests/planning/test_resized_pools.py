@@ -101,7 +101,9 @@ def test_an_upgrade_of_a_capacity_block_with_nodes_is_refused(desired: int, node
     assert found.refusal is not None
     assert "must have desired size 0 while EKS updates it" in found.refusal.allowed
     assert "so `up` refuses" in found.because
-    assert "set pools[0].count.desired: 0 and min: 0, and run `up`; then make the change again" in found.refusal.fix
+    assert (
+        "set pools[0].count.desired: 0 and min: 0, and run `up`; then make the change again" in found.refusal.fix
+    )
 
 
 @pytest.mark.parametrize(("desired", "nodes"), [(0, None), (0, 0), (2, 0)])

@@ -216,7 +216,7 @@ def _needed(declared: Mapping[str, str], parts: Mapping[str, str | None]) -> tup
 
 
 def _of_owner(section: AddonsPlan, catalog: Catalog) -> Iterator[Decision]:
-    """For each add-on that the cluster's owner must have installed, yield the oldest release that works."""
+    """Yield a decision with the oldest release that works for each add-on that the cluster's owner installs."""
     for part in addon_parts(section, catalog):
         fields = needed_of_owner(part)
         if not part.install and fields:

@@ -1,6 +1,7 @@
 """Facts about each add-on: its chart, its values, and how to recognise an existing installation.
 
-The program sets few values and keeps the charts' good defaults. Sources: the charts in catalog/facts/charts.yaml.
+The program sets few values, and otherwise keeps the charts' defaults. Sources: the charts in
+catalog/facts/charts.yaml.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ PROGRAM_DIRECTORY: Final = "/opt/burn-in"
 PROGRAM_CONFIG_MAP: Final = "burn-in-program"
 SERVICE_ACCOUNT: Final = "burn-in"
 MATRIX_VARIABLE: Final = "BURN_IN_MATRIX_SECONDS"
-PART_VARIABLE: Final = "BURN_IN_PART"  # its value is `node` or `nodes`
+PART_VARIABLE: Final = "BURN_IN_PART"  # the variable has the value `node` or `nodes`
 
 
 def program() -> str:

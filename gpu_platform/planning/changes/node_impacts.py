@@ -261,14 +261,14 @@ def _parts_of_pool(change: PoolChange, plan: EnvironmentPlan) -> tuple[Part, ...
             Part(Phase.DELETION, subject, "the old pool is deleted"),
         )
     if change.effect == "replaced":
-        text = "deleted, then created again" if change.order else "its Nodes change in place"
+        text = "deleted, then created again" if change.order else "the Nodes change in place"
         return (Part(Phase.NODES, subject, text),)
     pool = next(pool for pool in plan.pools if pool.name == change.pool)
     by_itself = pool.cloud_nodes.roll_limits.unlimited
     text = (
-        "its definition changes; its nodes are replaced later, without `up`"
+        "the definition changes; the nodes are replaced later, without `up`"
         if by_itself
-        else "rolling update of its nodes"
+        else "rolling update of the nodes"
     )
     return (Part(Phase.NODES, subject, text),)
 
@@ -348,7 +348,7 @@ def _of_layouts(
     if most is None or len(found) == 1:
         return found
     total = sum(duration.seconds or 0 for duration in found.values())
-    because = f"with the other pools, because changes.max_unavailable is {most}"
+    because = f"together with the other pools, because changes.max_unavailable is {most}"
     return {name: durations.Duration(total, f"{because}; {duration.why}") for name, duration in found.items()}
 
 
@@ -465,7 +465,7 @@ def _of_cleanup(old: str, new: str) -> Impact:
         field="cleanup",
         old=f"deletes {old}",
         new=f"deletes {new}",
-        parts=(Part(Phase.TEAMS, "clean-up", "what it deletes"),),
+        parts=(Part(Phase.TEAMS, "clean-up", "changed rules for deletion"),),
         because="nothing in team namespaces is deleted any more"
         if new == NOT_DEPLOYED
         else "the next run of the clean-up deletes these team workloads and their pods; volumes stay",
@@ -507,7 +507,7 @@ def _of_schedule(pool: PoolPlan, old: Mapping[str, Any], new: Mapping[str, Any])
         field=f"{pool.path}.schedule",
         old=str(old["text"]),
         new=str(new["text"]),
-        parts=(Part(Phase.NODES, f"pool {pool.name}", "other times"),),
+        parts=(Part(Phase.NODES, f"pool {pool.name}", "changed schedule"),),
         because="workloads that are still running when the pool stops are terminated after "
         f"{duration_text(DRAIN_SECONDS)}, as before; only the stop times change",
     )
@@ -772,7 +772,7 @@ def _of_node_metadata(
             pods=pods,
             order="all nodes at once, regardless of disruption budgets",
             duration=durations.Duration(None, "each pod has its own termination grace period"),
-            parts=(Part(Phase.NODES, subject, "its nodes get the taint"),),
+            parts=(Part(Phase.NODES, subject, "the nodes get the taint"),),
             because="the nodes stay, and Kubernetes evicts each pod on them that does not tolerate the new "
             "NoExecute taint, including pods of DaemonSets; a NoSchedule taint evicts no running pods",
             changes_nodes=True,
@@ -789,7 +789,7 @@ def _of_node_metadata(
                 f"{key}={value}" for key, value in new["labels"].items() if labels.get(key) not in (None, value)
             ),
             nodes=nodes,
-            parts=(Part(Phase.NODES, subject, "its nodes lose the label"),),
+            parts=(Part(Phase.NODES, subject, "the nodes lose the label"),),
             because="pods of DaemonSets that select the old label are deleted from these nodes; other pods "
             "that select it keep running, but their replacements do not start there",
         )
@@ -810,7 +810,7 @@ def _of_sharing(
             new=_offer_text(after, nodes),
             nodes=nodes,
             duration=durations.of_sharing(),
-            parts=(Part(Phase.NODES, f"pool {pool.name}", "other logical GPUs"),),
+            parts=(Part(Phase.NODES, f"pool {pool.name}", "changed GPU sharing"),),
             because=f"{old.get('sharing')} becomes {new['sharing']}; running pods keep their GPUs",
         )
 
@@ -847,7 +847,7 @@ def _of_released_pool(name: str, old: Mapping[str, Any], live: LiveState | None)
         + (" on each node" if nodes is None else ""),
         new=NOT_DEPLOYED,
         nodes=nodes,
-        parts=(Part(Phase.DELETION, f"pool {name}", "its nodes no longer belong to the platform"),),
+        parts=(Part(Phase.DELETION, f"pool {name}", "the nodes no longer belong to the platform"),),
         because="the nodes stay with their owner; the platform no longer offers or validates them, and removes no "
         "taint or cordon of the node agent",
     )

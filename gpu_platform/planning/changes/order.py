@@ -91,7 +91,7 @@ def _created(plan: Plan, outputs: Mapping[str, Any]) -> Iterator[Part]:
     for pool in plan.pools:
         if pool.name not in before:
             created = pool.nodes.ownership in ("created", "cloud")
-            yield Part(Phase.NODES, f"{_POOL}{pool.name}", "created" if created else "its nodes get their labels")
+            yield Part(Phase.NODES, f"{_POOL}{pool.name}", "created" if created else "the nodes get their labels")
 
 
 def _validation(plan: Plan) -> Iterator[Part]:

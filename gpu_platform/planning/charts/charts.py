@@ -129,7 +129,7 @@ def plan(context: CompleteContext, releases: Mapping[str, Mapping[str, Any]]) ->
         for name, values in section.values.items()
     ]
     if mirror is not None:
-        why = "chart_mirror is set; every chart comes from it, with its usual name and version"
+        why = "chart_mirror is set; every chart comes from this repository, with its usual name and version"
         decisions.append(Decision(subject="charts", what="repository", chosen=mirror, why=why))
     return Decided(section, tuple(decisions))
 

@@ -39,7 +39,7 @@ def check(classes: Sequence[ComputeClass], cloud: Cloud, pools: Sequence[Pool]) 
                     f"{name!r} again",
                     f"each pool only once and in one class (it is in {taken[name]}), because nodes have one "
                     "label for the class",
-                    "remove it from one of the two places",
+                    "remove the pool from one of the two places",
                 )
             taken.setdefault(name, one.name)
         members = [by_name[name] for name in one.pools if name in by_name]

@@ -118,7 +118,10 @@ def _shares(pool: PoolPlan) -> bool:
 
 
 def decisions(plan: HeadroomPlan | None, pools: Sequence[PoolPlan]) -> Iterator[Decision]:
-    """Yield the GPUs that are kept free in each pool, and the cost of their nodes while no team uses them."""
+    """Yield a decision for each pool with headroom.
+
+    The decision states which GPUs are kept free, and the cost of their nodes while no team uses them.
+    """
     for pool in pools:
         held = [one for one in plan.pods if one.pool == pool.name] if plan is not None else []
         if not held:
@@ -127,8 +130,8 @@ def decisions(plan: HeadroomPlan | None, pools: Sequence[PoolPlan]) -> Iterator[
         price = pool.price_usd_per_hour
         costs = "at an unknown price" if price is None else f"for {price * nodes:.2f} USD/h"
         why = f"{counted(sum(one.replicas for one in held), 'pod')} of priority {PRIORITY} keep"
-        why += f" {counted(nodes, 'node')}, {costs} while no team uses the capacity; team pods preempt these"
-        why += " pods, and the autoscaler then adds nodes"
+        why += f" {counted(nodes, 'node')}, {costs} while no team uses the capacity"
+        why += "; team pods preempt these pods, and the autoscaler then adds nodes"
         if _plans_shares_as_gpus(pool):
             why += (
                 "; Karpenter plans one GPU for each headroom pod, and only learns later that a GPU has room for "
