@@ -48,8 +48,7 @@ _TEMPLATES: Mapping[str, tuple[str, ...]] = {
 } | {"DaemonSet.apps": ("spec.template",)}
 # The pod templates of a TrainJob come from its runtime.
 _CONTROLLERS = {*_TEMPLATES, "TrainJob.trainer.kubeflow.org"}
-# For these kinds, a changed template affects only future pods.
-# Running pods are not changed.
+# For these kinds, a changed template affects only future pods, and running pods stay unchanged.
 _LATER_PODS = {"CronJob.batch", "ReplicaSet.apps", "ScaledJob.keda.sh", "TrainingRuntime.trainer.kubeflow.org"}
 _ACCESS_FIELDS = ("subjects", "rules", "roleRef")
 

@@ -145,8 +145,8 @@ def _mistake(text: str, message: str) -> Mistake:
     """Return the first mistake in the library's message."""
     first = _ERROR.search(message)
     if message.startswith("CANCELLED: ") or (first is not None and first[3].startswith("Exceeded max recursion")):
-        # The library has a fixed limit on nesting, which counts brackets too.
-        # The API server's limit is 250 levels.
+        # The CEL library has a fixed limit of 32 nested levels, and brackets also count as levels.
+        # The API server allows 250 nested levels.
         return Mistake("an expression that is nested too deeply", "at most 32 levels", "use fewer brackets")
     if first is None or int(first[1]) < 1:
         return Mistake(_plain(message.partition("\n")[0]), _ALLOWED)

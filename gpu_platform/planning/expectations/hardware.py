@@ -23,7 +23,7 @@ _HEALTH: Final = (
     "power-limit",
 )
 # If a machine has several GPUs of these architectures, NVLink switches connect the GPUs.
-# Volta GPUs are connected only in pairs.
+# NVLink connects Volta GPUs pair by pair, without switches.
 # Source: NVIDIA, HGX and Fabric Manager documentation, read 2026-11-25.
 SWITCHED: Final = frozenset({"ampere", "hopper", "blackwell"})
 _HGX_GPUS: Final = 8

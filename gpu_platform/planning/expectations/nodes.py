@@ -47,8 +47,8 @@ def _hardware(requirements: NodeRequirements, context: CompleteContext, nodes: C
         pool=requirements.pool.name,
         driver_version=requirements.driver_version,
         driver_source=_driver_source(requirements, context),
-        # The operator updates drivers node by node, and clouds do so with new images.
-        # On other nodes, the owner changes drivers.
+        # The operator updates drivers node by node, and clouds update drivers with new images.
+        # The drivers of other nodes are updated by the owner of the nodes.
         driver_rolled=requirements.software.driver == "operator" or requirements.pool.image.driver is not None,
         driver_at_boot=requirements.software.driver == "installer",
         driver_remedy=_driver_remedy(requirements),
@@ -105,7 +105,7 @@ def _node(requirements: NodeRequirements, cloud: Cloud, catalog: Catalog, nodes:
     published = nics if nics is not None and nics.driver is not None else None
     devices, domain = requirements.devices, catalog.nvlink_domain(machine)
     # GPU Feature Discovery labels nodes with their NVLink domain.
-    # The operator runs it only together with its device plugin.
+    # The operator runs GPU Feature Discovery only together with the device plugin.
     of_domain = domain is not None and software.device_plugin == "operator"
     of_machine = f"machine type {machine.name} ({machine.source})"
     of_sharing = f"stack: {sharing.source}"
@@ -116,8 +116,8 @@ def _node(requirements: NodeRequirements, cloud: Cloud, catalog: Catalog, nodes:
         expected |= of_cloud
         sources |= dict.fromkeys(of_cloud, f"{of_sharing} on {of_machine}")
     # GPU Feature Discovery runs only with the operator.
-    # Strategy `single` renames the product and counts instances.
-    # If MIG instances are shared, only the label of the instances changes.
+    # With MIG strategy `single`, GPU Feature Discovery's labels name the MIG profile and count the instances.
+    # If MIG instances are shared, only the label for the instances changes.
     # Source: k8s-device-plugin v0.20.0, internal/lm/mig-strategy.go, newGPULabelers; read 2026-11-29.
     if requirements.gpu is not None and software.device_plugin == "operator" and sharing.mig_strategy != "single":
         unrenamed = sharing.shares(names.GPU_RESOURCE) and not sharing.renamed
