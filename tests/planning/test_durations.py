@@ -92,7 +92,7 @@ def test_a_removed_node_group_ends_at_the_engines_limit_for_its_deletion() -> No
 def test_a_replaced_node_group_takes_its_creation_and_its_deletion() -> None:
     found = duration(eks(capacity_type="ON_DEMAND"), eks(capacity_type="SPOT"))
     assert found.seconds == HOUR + 2 * HOUR
-    assert "1 h for the new pool, 2 h for the deletion of the old one" in found.why
+    assert "1 h for the new pool, 2 h for the deletion of the old pool" in found.why
 
 
 def test_a_renamed_node_group_takes_the_creation_of_its_successor_too() -> None:

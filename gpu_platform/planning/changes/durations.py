@@ -73,8 +73,9 @@ def of_pool(
     new = pool.cloud_nodes.timeouts if pool is not None and pool.cloud is not None else old
     creation = new.create or ENGINE_SECONDS
     beside = "; the replacement of the cluster takes additional time" if _replaces_cluster(change) else ""
-    why = f"the engine's limits: {duration_text(creation)} for the new pool, {duration_text(deletion)} for the "
-    return Duration(creation + deletion, f"{why}deletion of the old one{drain}{beside}")
+    why = f"the engine's limits: {duration_text(creation)} for the new pool"
+    why += f", {duration_text(deletion)} for the deletion of the old pool{drain}{beside}"
+    return Duration(creation + deletion, why)
 
 
 def _of_simulated_nodes(change: PoolChange) -> Duration:
@@ -84,8 +85,8 @@ def _of_simulated_nodes(change: PoolChange) -> Duration:
     if change.effect == "renamed":
         return Duration(
             2 * ENGINE_SECONDS,
-            f"the engine's limits: {limit} for the new Nodes, {limit} for the deletion of the old ones, which are "
-            "not drained",
+            f"the engine's limits: {limit} for the new Nodes, {limit} for the deletion of the old Nodes, which "
+            "are not drained",
         )
     return Duration(ENGINE_SECONDS, "the engine's limit for the Nodes to become ready; they are not drained")
 

@@ -327,7 +327,7 @@ def impacts_of_replaced_nodes(
             nodes=count,
             gpus=count * pool.gpus_per_node,
             pods=None if live is None or members is None else live.pods_on(members),
-            duration=durations.Duration(None, "the owner of the nodes decides"),
+            duration=durations.Duration(None, "the owner of the nodes decides when the nodes are upgraded"),
             because=because,
         )
 

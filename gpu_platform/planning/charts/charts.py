@@ -48,7 +48,7 @@ _REFUSED_VALUES: Final = (
 # Source: NVIDIA/gpu-operator v26.7.0, controllers/object_controls.go, read 2026-11-29.
 _REFUSED_VARIABLES: Final = {
     "MIG_STRATEGY": "this variable overrides the MIG strategy of every pool; write sharing.strategy",
-    "DEVICE_LIST_STRATEGY": "pods receive their GPUs through CDI, and the toolkit refuses any other way",
+    "DEVICE_LIST_STRATEGY": "pods receive their GPUs through CDI, and the toolkit accepts no other way",
 }
 # For each GPU architecture, the type of kernel modules that does not support its GPUs.
 # Source: NVIDIA, Driver Installation Guide, Kernel Modules, read 2026-11-29.

@@ -51,7 +51,7 @@ def _check_pool(pool: Pool, plan: PoolPlan, problems: Problems) -> None:
         problems.add(
             f"{found} of capacity that is paid for in advance",
             "headroom on pools that are paid by the hour",
-            "remove headroom, and write count.min, because idle nodes of a reservation cost the same",
+            "remove headroom, and write count.min, because idle nodes of a reservation cost as much as used nodes",
         )
     elif isinstance(pool.capacity, FlexStart):
         problems.add(
