@@ -15,7 +15,7 @@ from gpu_platform.base.quantity import duration_text
 from gpu_platform.planning.maintenance.section import DAYS, WindowPlan
 
 # Openings are computed for this number of days before and after a time.
-# This is enough, because a window is open for at most a day and time zones differ from UTC by less than a day.
+# More days are not needed: a window is open for at most a day, and a time zone is less than a day from UTC.
 _DAYS_BEFORE, _DAYS_AFTER = 3, 9
 
 

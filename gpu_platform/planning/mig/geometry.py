@@ -76,8 +76,7 @@ def _search(
         if slices & taken:
             continue
         instance = GpuInstance(profile.name, start, profile.memory_slices)
-        # Instances of the same profile are interchangeable, so the next instance is tried only at later start
-        # positions.
+        # Instances of a profile are interchangeable, so the next instance is tried only at later start positions.
         same_next = at + 1 < len(wanted) and wanted[at + 1].name == profile.name
         for rest in _search(wanted, at + 1, taken | slices, start + 1 if same_next else 0):
             yield (instance, *rest)

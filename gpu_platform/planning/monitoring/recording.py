@@ -187,8 +187,8 @@ def _costs(pools: Sequence[PoolPlan]) -> Iterator[RecordingRule]:
         )
 
 
-# Each entry: the rule's name, the node agent's counter, and node_exporter's counter, which covers mlx5 ports but
-# not EFA.
+# Each entry: the rule's name, the node agent's counter, and node_exporter's counter.
+# The counters of node_exporter cover mlx5 ports, but not EFA.
 _FABRIC: Final = (
     (
         "node:fabric_transmitted:bytes_per_second",

@@ -33,12 +33,12 @@ def exporter_monitor(plan: MonitoringPlan) -> Spec:
                 "honorLabels": True,
                 "relabelings": [
                     {"sourceLabels": [_POOL_OF_NODE], "targetLabel": "pool"},
-                    # The series of a free GPU name no pod, and must not name the exporter's own pod instead.
+                    # Drop the labels of the exporter's own pod, because series of free GPUs would get them.
                     {"action": "labeldrop", "regex": "namespace|pod|container"},
                 ],
             }
         ],
-        # Discover the labels of the exporter's node too, because the rules above read its pool label.
+        # Discover the labels of the node too, because a relabeling above reads the node's pool label.
         "attachMetadata": {"node": True},
     }
 

@@ -100,7 +100,7 @@ def node_software(pool: Pool, cloud: Cloud | None, operator: Operator, catalog: 
 
 
 def declared_software(operator: Operator) -> NodeSoftware:
-    """Return who installs the GPU software, if only `operator` in the stack file determines this."""
+    """Return who installs the GPU software according to `operator` in the stack file."""
     return NodeSoftware(
         driver="image" if operator.driver.owner == "host" else "operator",
         toolkit="image" if operator.toolkit == "host" else "operator",

@@ -31,7 +31,7 @@ from gpu_platform.planning.operator.values import (
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.stack.cluster import Operator
 
-_REPOSITORY: Final = "nvcr.io/nvidia"  # repository of the driver image; its name is a separate value
+_REPOSITORY: Final = "nvcr.io/nvidia"  # the name of the driver image is a separate value
 _IMAGE: Final = "driver"
 
 
@@ -95,8 +95,8 @@ def plan_gpu_cluster(
             "clusterPolicy": {"deployCR": False},
             "gpuCluster": {"deployCR": True},
             "nfd": RELIED_ON["nfd"],
-            # A GPUCluster manages no driver. The chart creates an NVIDIADriver instead, which runs the driver
-            # container.
+            # A GPUCluster manages no driver.
+            # The chart therefore creates an NVIDIADriver, which runs the driver container.
             "driver": {**camel_case(common.driver), "nvidiaDriverCRD": {"enabled": common.driver.enabled}},
             **shared,
             **common.discovery,

@@ -29,7 +29,7 @@ def config_entries(declared: Mig, fleets: Sequence[Fleet], catalog: Catalog) -> 
     """Return the entries of a named config for every GPU model that supports it.
 
     Every GPU of a node appears once. Entries that differ by model, or that the stack file declares for one model,
-    get a device-filter. A model that does not support the config has no entry, and mig-parted then fails on its
+    have a device-filter. A model that does not support the config has no entry, and mig-parted then fails on its
     nodes.
     """
     by_model = {fleet.gpu.model: found for fleet in fleets if (found := _of_model(declared, fleet, catalog))}

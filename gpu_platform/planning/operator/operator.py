@@ -54,12 +54,13 @@ from gpu_platform.stack.charts import ChartSettings
 SYSTEM_PRIORITY_CLASSES = (
     NODE_CRITICAL,
     "system-cluster-critical",
-)  # the operands use the first class, and the operator itself uses the second class
+)  # the operands use the first class, and the operator uses the second class
 _NFD_CHART = "node-feature-discovery"
 # Variables that choose which configuration the toolkit reads.
-# By default it reads `containerd config dump`, which reports the newest version that containerd supports, and
-# writes a file of this version next to containerd's own. containerd 2.3 does not start if that version is higher
-# than the version of its own file, as on AKS and with kubeadm and Cluster API.
+# By default, the toolkit reads `containerd config dump`, which has the newest version that containerd supports.
+# The toolkit then writes a configuration file of this version next to containerd's own file.
+# containerd 2.3 does not start if the toolkit's file has a higher version than containerd's own file.
+# The toolkit's file has a higher version on AKS, and with kubeadm and Cluster API.
 # Sources: NVIDIA/nvidia-container-toolkit v1.20.0, cmd/nvidia-ctk-installer/container/runtime/runtime.go;
 # containerd/containerd#12891; NVIDIA/aicr#1688 and azimuth-cloud/capi-helm-charts#838; read 2026-11-30.
 _CONFIG_SOURCES: Final = ("RUNTIME_CONFIG_SOURCE", "RUNTIME_CONFIG_SOURCES")
@@ -239,9 +240,8 @@ def _toolkit(
 ) -> Toolkit:
     if not _installs_toolkit(pools):
         return Toolkit(enabled=False)
-    # Without this variable, any pod could use all GPUs of its node with NVIDIA_VISIBLE_DEVICES=all, whatever its
-    # quota.
-    # The device plugin gives pods their devices through CDI, and the operands are privileged.
+    # Without this variable, any pod could use all GPUs of its node by setting NVIDIA_VISIBLE_DEVICES=all.
+    # Pods that request GPUs still get them through CDI, and the operands are privileged.
     # Source: gpu-operator v26.7.0, object_controls.go.
     variables = {UNPRIVILEGED_DEVICES: "false"}
     if _reads_runtime_file(settings, release) and not _config_sources(declared):

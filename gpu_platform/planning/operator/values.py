@@ -23,7 +23,8 @@ CONTROLLER: Final[Mapping[str, Any]] = {
         }
     }
 }
-"""Helm values of the controller's pod. The memory limit is twice the chart's (350Mi), as in NVIDIA's recipes.
+"""Helm values of the controller's pod. The memory limit is twice the chart's limit of 350Mi, as in NVIDIA's
+recipes.
 
 Source: NVIDIA/aicr v0.11.1, recipes/components/gpu-operator/values.yaml; read 2026-11-25.
 """

@@ -1,5 +1,5 @@
-"""Find pools whose capacity has ended, and pools whose capacity has not begun and whose nodes nothing will start
-later.
+"""Find pools whose nodes cannot start because their capacity has ended or has not begun, and gaps between capacity
+blocks.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ _WORDS: Final = {"machine_type": "with", "zone": "in", "starts": "from", "ends":
 class _Declared:
     """A reservation as a pool declares it.
 
-    `path` is where the stack file names it. `project` is the project of its owner, or None for the cluster's
-    project.
+    `path` is the place in the stack file that names it. `project` is the project of its owner, or None for the
+    cluster's project.
     """
 
     path: str

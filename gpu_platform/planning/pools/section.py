@@ -130,7 +130,7 @@ class PoolPlan:
 
     @property
     def autoscaled(self) -> bool:
-        """Whether, according to the stack file, an autoscaler changes the number of nodes for pending pods."""
+        """Whether an autoscaler changes the number of nodes for pending pods, according to the stack file."""
         return self.autoscaler is not None or self.cloud_nodes.autoscaled
 
     @property
@@ -180,7 +180,9 @@ class PoolPlan:
 
     @property
     def agent_reads_host(self) -> bool:
-        """Whether the node agent needs the host's sysfs. It does if its container's sysfs lacks the host NICs."""
+        """Whether the node agent needs the host's sysfs, because its container's sysfs does not contain the host's
+        NICs.
+        """
         return self.software.gpu_access.privileged and "fabric-mtu" in self.expectations.expect
 
     @property

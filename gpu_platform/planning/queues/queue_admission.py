@@ -182,8 +182,8 @@ def _tolerate(template: str, pointer: str) -> str:
     )
 
 
-# A TrainJob's pods come from its runtime, to which these patches are applied. In the runtime, the Job that trains
-# the model is named `node`.
+# The pods of a TrainJob come from its runtime, to which these patches are applied.
+# In the runtime, the Job that trains the model is named `node`.
 _PATCHES: Final = "object.spec.?runtimePatches.orValue([])"
 _NODE_JOB: Final = f"dyn({{'spec': {{'template': {{'spec': {{'tolerations': [{_TOLERATION}]}}}}}}}})"
 _RUNTIME_PATCH: Final = (

@@ -81,8 +81,8 @@ class ProvisioningPlan:
     """An AdmissionCheck that adds nodes for a workload before it starts, and its ProvisioningRequestConfig.
 
     `pool` is the pool of the nodes. The check adds no nodes for pods that request none of `managed_resources`.
-    `retry` describes how it requests nodes again after a failure, for example while the pool has its maximum
-    number of nodes.
+    `retry` describes how the check requests nodes again after a failure, for example while the pool has its
+    maximum number of nodes.
     """
 
     name: str

@@ -147,8 +147,7 @@ def divide_pools(
     unassigned = _unassigned(environment.teams, nominal, kept, offers, available.pools)
     teams = (*environment.teams, *own_stack)
     lend = {team.name: _lend(team, nominal[team.name], offers) for team in teams}
-    # If the environment has no teams, its spare units are lent in the default cohort, where other teams can borrow
-    # them.
+    # An environment without teams lends its spare units in the default cohort, where other teams can borrow them.
     cohorts = sorted({queue_settings(team).cohort for team in environment.teams}) or [TeamQueue().cohort]
     divided: dict[str, dict[str, ByPool]] = {cohort: {} for cohort in cohorts}
     borrow: dict[str, dict[str, ByPool]] = {team.name: {} for team in teams}
@@ -207,8 +206,7 @@ def _divide(claims: Sequence[_Claim], offers: Sequence[Offer], free: dict[str, i
                 _give(claim, pool, units, free)
     matching = [[offer for offer in offers if offer.pool.workload == claim.purpose] for claim in claims]
     for suitable in (matching, [offers] * len(claims)):
-        # Start with the largest claim, because a small claim still fits into the units that remain after a large
-        # claim.
+        # Start with the largest claim, because small claims still fit into the units that remain.
         for claim, of_claim in sorted(zip(claims, suitable, strict=True), key=lambda one: -one[0].left):
             for offer in _in_order(claim, of_claim, free):
                 name, there = offer.pool.name, free[offer.pool.name]

@@ -26,7 +26,7 @@ from gpu_platform.stack.team import Team
 class DividedPools:
     """The resources of the pools, their division among teams, and the declared workloads of all teams.
 
-    `teams` are the teams of the environment. The division may contain one more team that has its own stack.
+    `teams` are the teams of the environment. The division may also contain a team with its own stack.
     """
 
     teams: Sequence[Team]
@@ -110,7 +110,7 @@ def main_lacks(job: DeclaredJob, lacks: Sequence[Lack]) -> Sequence[Lack]:
 def _lendable(team: Team, pool: PoolPlan, divided: DividedPools) -> Mapping[str, int]:
     """Return the amounts of a pool's resources that the other teams of its cohort can lend to a team.
 
-    This includes units that belong to no quota, and quota that other teams do not always use.
+    The amounts include units that belong to no quota, and quota that other teams do not always use.
     """
     division, cohort = divided.division, queue_settings(team).cohort
     of_environment = [division.teams[one.name] for one in divided.teams]

@@ -22,7 +22,9 @@ class ResourceOffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigDevicesPlan:
-    """A MIG layout, and the indices of the GPUs of a node that have it. If `devices` is None, all GPUs have it."""
+    """A MIG layout, and the indices of the GPUs of a node that have this layout. If `devices` is None, all GPUs
+    have the layout.
+    """
 
     devices: tuple[int, ...] | None
     layout: Mapping[str, int]

@@ -128,8 +128,8 @@ def spending_of(plan: EnvironmentPlan, report: CapacityReport) -> Spending:
 
 
 def _shares(plan: EnvironmentPlan) -> dict[str, dict[str, float]]:
-    """Return, for each team, the share of each pool's GPUs that its quota covers. The shares of a pool add up to
-    at most 1.
+    """Return the share of each pool's GPUs that the quota of each team covers. The shares of a pool add up to at
+    most 1.
     """
     offered: dict[str, int] = {}
     for pool in plan.pools:

@@ -90,8 +90,8 @@ def savings(
     """Return changes that save money. The largest saving comes first, and changes without a known price come last.
 
     `plan` is the plan of the platform object `platform`. `measured` is the utilisation by pool. `held` is the
-    maximum number of GPUs that each team has used. `seconds` limits the search for a placement that proves that
-    all workloads of one changed file fit.
+    maximum number of GPUs that each team has used. `seconds` limits the search for a placement of all workloads of
+    one changed file.
     """
     trial = _Trial(platform, plan, catalog, replan, seconds)
     found = [

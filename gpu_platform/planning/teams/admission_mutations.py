@@ -59,7 +59,7 @@ def mutations(defaults: PodDefaults) -> tuple[str, ...]:
     )
     if defaults.shares:
         # If a container requests more GPUs than a node has, its request would exceed the limit and is not set.
-        # Another rule reports this mistake.
+        # Another rule reports containers that request more GPUs than a node has.
         fits = f"variables.cpuRequests[i] > 0 && variables.cpuRequests[i] <= {defaults.cpu_limit_millicores}"
         patches = " + ".join(
             (
@@ -86,8 +86,7 @@ def mutations(defaults: PodDefaults) -> tuple[str, ...]:
                 ),
             )
         )
-        # Skip pods with pod-level resources, because the defaults of their containers might exceed the pod-level
-        # resources.
+        # Skip pods with pod-level resources, because the defaults of containers might exceed these resources.
         found.append(f"has(object.spec.resources) ? [] : {patches}")
     if defaults.read_only:
         found += [_mount_read_only(kind, defaults.read_only) for kind in ("containers", "initContainers")]

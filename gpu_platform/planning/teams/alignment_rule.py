@@ -35,7 +35,7 @@ class AlignedPool:
 
 
 def aligned_pools(pools: Sequence[PoolPlan], catalog: Catalog) -> Mapping[str, AlignedPool]:
-    """Return, by name, the pools whose kubelets are known to reject pods that they cannot align."""
+    """Return the pools whose kubelets are known to reject pods that they cannot align, by name."""
     found = {pool.name: _aligned(pool, catalog) for pool in pools}
     return {name: one for name, one in found.items() if one is not None}
 

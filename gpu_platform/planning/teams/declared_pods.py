@@ -32,7 +32,7 @@ class DeclaredPods:
     runs: Literal["always", "to-the-end", "on-demand"] = "always"
     together: bool = False
     nodes: int = 1
-    """Number of pods in each replica. Each runs on a different node. `spec.replicas` counts all pods."""
+    """Number of pods in each replica. Each pod runs on a different node. `spec.replicas` counts all pods."""
     least: int | None = None
     """Minimum number of pods that an autoscaler keeps. `spec.replicas` is the maximum."""
 
@@ -99,8 +99,8 @@ def as_workload(name: str, requested: RequestedResources, pods: int, available: 
         for field in ("gpus", "profile", "claim", "gpu_memory")
         if field in requested.model_fields_set
     }
-    # The values are already validated. The sum over several replicas may exceed the maximum for one declared
-    # workload.
+    # Skip the validation, because the values have already been validated.
+    # The number of pods over all replicas may exceed the maximum for one declared workload.
     return Workload.model_construct(
         name=name,
         pool=requested.pool,

@@ -28,8 +28,8 @@ _FIELDS: Final[Mapping[str, str]] = {
 }
 """Fields of `quota.objects` by resource. The limit for all other resources is `other_kinds`."""
 _OWN_KEYS: Final = ("pods", "services", "configmaps", "secrets", "persistentvolumeclaims")
-# Controllers create these kinds from members' objects, and keep as many old revisions as the object's history
-# limit allows.
+# Controllers create these kinds from members' objects.
+# The history limit of an object determines how many old revisions its controller keeps.
 _HISTORY: Final = ("replicasets", "controllerrevisions")
 # A Deployment or StatefulSet keeps ten old revisions by default, as well as the current and the next revision.
 _REVISIONS: Final = 12

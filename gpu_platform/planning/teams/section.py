@@ -112,7 +112,7 @@ class TeamMember:
 class ServiceAccountPlan:
     """The service account with a team's cloud identity and image pull secrets.
 
-    `rights` lists as text the cloud resources that pods may use, such as `read s3://acme-datasets/`.
+    `rights` describes the cloud resources that pods may use, such as `read s3://acme-datasets/`.
     """
 
     name: str
@@ -202,7 +202,7 @@ class TeamPlan:
     """Exceptions to the rules for members' objects that the stack file allows, such as `routes of ml.example.com`.
     """
     compute_domains: bool = False
-    """Whether members may create ComputeDomains. They may if NVLink connects the nodes of a pool."""
+    """Whether members may create ComputeDomains, which is the case if NVLink connects the nodes of a pool."""
 
     @property
     def all_egress(self) -> tuple[PodEgress | HostEgress, ...]:

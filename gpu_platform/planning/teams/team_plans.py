@@ -62,8 +62,8 @@ _POLICIES: Final = ("pods-of", "templates-of", "services-of", "claims-of", "scal
 
 
 def is_reserved_namespace(namespace: str, catalog: Catalog) -> bool:
-    """Return whether no team may use a namespace, because controllers run there now or may run there after an edit
-    to the stack file.
+    """Return whether a namespace is reserved, because controllers run there now or may run there after an edit to
+    the stack file.
     """
     of_charts = (chart.namespace for chart in catalog.charts.values())
     return namespace == "default" or names.is_platform_namespace(namespace) or namespace in of_charts
@@ -437,7 +437,7 @@ def plan_team(
 
 
 def _permissions(team: Team) -> Iterator[str]:
-    """Yield, as text, the exceptions to the rules for members' objects that the stack file allows."""
+    """Yield a text for each exception to the rules for members' objects that the stack file allows."""
     yield from (f"routes of {host}" for host in team.routes.hosts)
     yield from (f"annotation {name}" for name in team.routes.annotations)
     yield from (f"triggers that ask {server}" for server in team.scaling.servers)

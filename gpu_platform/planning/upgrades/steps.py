@@ -104,7 +104,7 @@ class _Walk:
         """Add the newest operator release that supports the current Kubernetes version, if it is newer than the
         current release.
 
-        The release is from the next or the same major release. Return whether a release was added.
+        Only releases of the same or the next major release are considered. Return whether a release was added.
         """
         if not self._installed:
             return False

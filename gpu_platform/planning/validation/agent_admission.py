@@ -11,7 +11,7 @@ from gpu_platform.base import names
 from gpu_platform.catalog.admission_rules import AdmissionPolicy, Value, admission_rules
 
 REPORT_PREFIX: Final = "node-validation-"
-"""Prefix in the name of a report's ConfigMap. The name of the node follows it."""
+"""Prefix of the name of a report's ConfigMap. The rest of the name is the name of the node."""
 _POLICIES: Final = ("gpu-node-agent-reports", "gpu-node-agent-nodes", "gpu-node-agent-leases")
 _OF_REPLACED_NODES: Final = "gpu-node-agent-node-claims"
 

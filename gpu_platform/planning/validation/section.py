@@ -50,8 +50,8 @@ class ValidationPlan:
     It is 0 if the pool does not taint failing nodes.
     """
     held_with: Mapping[str, str]
-    """For each planned pool that `per_node` splits off a pool in the stack file, the name of that pool. All
-    planned pools of one such pool share its limit for failing nodes.
+    """Maps each planned pool that `per_node` creates from a pool in the stack file to the name of that pool. The
+    planned pools of one pool in the stack file share its limit for failing nodes.
     """
     on_failure: Mapping[str, Literal["cordon", "replace"]]
     """Action that the agent takes on a node that has had the taint of failing nodes for `failing_seconds`, by
