@@ -63,7 +63,7 @@ def all_quotas(plan: EnvironmentPlan, needed: CloudPrerequisites, catalog: Catal
 
 
 def _of_pools(need: QuotaNeed) -> CloudQuota:
-    rolled = f", plus {counted(need.surge, 'node')} while they are rolled" if need.surge else ""
+    rolled = f", plus {counted(need.surge, 'node')} during rolling updates" if need.surge else ""
     return CloudQuota(
         name=need.name,
         unit=need.unit,

@@ -157,7 +157,7 @@ def test_quotas_and_permissions_are_left_for_a_manual_check(
     # Karpenter.
     # Pool train uses a capacity block.
     assert "1344 vCPU in us-east-2" in quota["needed_for"]
-    assert "plus 7 nodes while they are rolled" in quota["needed_for"]
+    assert "plus 7 nodes during rolling updates" in quota["needed_for"]
     system = found["quota Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"]
     assert "40 vCPU in us-east-2" in system["needed_for"]
     assert "3 Elastic IP addresses in us-east-2" in found["quota EC2-VPC Elastic IPs"]["needed_for"]

@@ -57,7 +57,7 @@ def test_a_cluster_of_unknown_or_old_version_has_no_defaults(
     plan = plan_platform({**stack, "cluster": cluster}, "test")
     (decision, *_) = [one for one in plan.decisions if one.what == WHAT]
     assert (plan.teams[0].pod_defaults is not None) == wanted
-    assert kubernetes is not None or "declare it as cluster.kubernetes" in decision.why
+    assert kubernetes is not None or "declare the version as cluster.kubernetes" in decision.why
 
 
 def test_a_stack_of_cpu_pools_alone_decides_nothing_about_gpu_pods(make_plan: PlanMaker) -> None:

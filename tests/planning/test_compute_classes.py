@@ -60,7 +60,7 @@ def test_check_states_that_pods_in_queues_name_the_pools_too(queues: dict[str, A
     decisions = planned(stack(GKE, **queues)).decisions
     stated = [one.why for one in decisions if one.what == "compute class"]
     assert len(stated) == 3
-    assert ["with queues, they also name its pools" in why for why in stated] == [told] * 3
+    assert ["with queues, pods also name pools of the class" in why for why in stated] == [told] * 3
 
 
 def test_nodes_on_gke_have_the_label_and_the_taint_of_the_class() -> None:

@@ -118,4 +118,4 @@ def test_a_clouds_upgrade_strategy_is_refused_elsewhere() -> None:
 def test_the_decision_says_what_an_upgrade_does_to_pods() -> None:
     (decision,) = [one for one in plan_of({"provider": "sandbox"}, POOL).decisions if one.what == "driver upgrade"]
     assert decision.chosen == "1 node at a time"
-    assert "GPU pods are evicted within 15 min, as budgets allow" in decision.why
+    assert "GPU pods are evicted within 15 min, as PodDisruptionBudgets allow" in decision.why

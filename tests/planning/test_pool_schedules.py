@@ -246,7 +246,7 @@ def test_check_and_preview_name_quotas_unusable_outside_of_blocks() -> None:
 def test_a_quota_that_other_pools_cover_is_not_lost() -> None:
     other = {**LAB, "name": "other", "schedule": None}
     (notice,) = off_notices(plan_eks(LAB, other, teams=[VISION]))
-    assert notice.endswith("while it is off pods for it wait")
+    assert notice.endswith("while the pool is off, pods for this pool wait")
 
 
 def test_a_queue_loses_only_its_quota_on_the_pool_that_has_no_nodes() -> None:
@@ -271,7 +271,7 @@ def test_a_queue_loses_only_its_quota_on_the_pool_that_has_no_nodes() -> None:
 def test_a_pool_that_may_grow_covers_a_quota_while_another_is_off() -> None:
     other = {**LAB, "name": "other", "schedule": None, "count": {"min": 0, "desired": 0, "max": 2}}
     (notice,) = off_notices(plan_eks(LAB, other, teams=[VISION]))
-    assert notice.endswith("while it is off pods for it wait")
+    assert notice.endswith("while the pool is off, pods for this pool wait")
 
 
 def test_the_guide_states_when_pods_of_members_end() -> None:

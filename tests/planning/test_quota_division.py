@@ -391,7 +391,7 @@ def test_a_limit_of_borrowing_is_put_where_the_cohort_lends_now(make_plan: PlanM
 @pytest.mark.parametrize(
     ("queue", "place", "words"),
     [
-        ({"lend": {"gpus": {"train": 9}}}, "lend.gpus.train", "at most 8: the team's quota on it"),
+        ({"lend": {"gpus": {"train": 9}}}, "lend.gpus.train", "at most 8: the team's quota on this pool"),
         ({"borrow": {"gpus": {"train": 9}}}, "borrow.gpus.train", "at most 8: the units of the pool beyond"),
         ({"borrow": {"gpus": {"train": 99}}}, "borrow.gpus.train", "at most 8: the units of the pool beyond"),
     ],

@@ -292,7 +292,7 @@ def test_a_job_may_borrow_a_resource_without_its_own_quota() -> None:
     two = pool(count={"desired": 2})
     assert plan(two, mig, teams=[team_with(8), other], queueing={}).workloads
     with pytest.raises(
-        BadInput, match=r"10 nvidia.com/gpu on pool train; allowed: at most 8 .*: the team's quota on it"
+        BadInput, match=r"10 nvidia.com/gpu on pool train; allowed: at most 8 .*: the team's quota on this pool"
     ):
         plan(two, mig, teams=[team_with(10), other], queueing={})
     instances = {**JOB, "pool": "lab", "profile": "1g.10gb", "gpus": 1, "replicas": 8}

@@ -62,8 +62,8 @@ def maximal_multisets(mig: Mig, *, profiles: tuple[str, ...] | None = None) -> t
 
 
 def _placements(mig: Mig, allowed: tuple[MigProfile, ...]) -> Iterator[tuple[GpuInstance, ...]]:
-    """Yield every legal set of placed instances once. Starting from the left, each slice is left free or starts an
-    instance.
+    """Yield every legal set of placed instances once. From the first slice to the last, each slice stays free or
+    starts an instance.
     """
 
     def extend(
@@ -110,13 +110,14 @@ def _blocked(mig: Mig, profile: MigProfile, placed: tuple[GpuInstance, ...]) -> 
     if _count(placed).get(profile.name, 0) >= profile.max_instances:
         why = f"at most {profile.max_instances} of {profile.name} on one GPU"
     elif compute + profile.compute_slices > mig.compute_slices:
-        why = f"{compute} of {mig.compute_slices} compute slices are taken, and it needs {profile.compute_slices}"
+        why = f"{compute} of {mig.compute_slices} compute slices are taken, "
+        why += f"and the instance needs {profile.compute_slices}"
     elif profile.media_engines and any(by_name[instance.profile].media_engines for instance in placed):
         why = "the media engines are already in use"
     elif mig.decoders is not None:
         taken = sum(by_name[instance.profile].decoders for instance in placed)
         if taken + profile.decoders > mig.decoders:
-            why = f"{taken} of {mig.decoders} decoders are taken, and it needs {profile.decoders}"
+            why = f"{taken} of {mig.decoders} decoders are taken, and the instance needs {profile.decoders}"
     return Blocked(
         profile.name,
         tuple(

@@ -21,8 +21,8 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.stack.operations import Monitoring
 
 _WHERE: Final = "GPU {{ $labels.gpu }} of {{ $labels.node }}"
-# Labels that identify a GPU, so that a GPU of several pods or MIG instances causes only one alert.
-# The exporter repeats values and errors of a GPU for each of its MIG instances.
+# Labels that identify a GPU, so that a GPU with several pods or MIG instances causes only one alert.
+# The exporter repeats the values and errors of a GPU for each of its MIG instances.
 # Source: dcgm-exporter, internal/pkg/collector/expcollector.go, and issue 317; read 2026-11-30.
 _GPU: Final = "node, pool, gpu, UUID"
 _USED: Final = f"{_GPU}, GPU_I_ID, namespace, pod"
@@ -38,7 +38,7 @@ _XID_ALERTS: Final = {
     "GpuXidApplication": "a fault in the program that uses the GPU",
     "GpuXidUnclassified": "collect nvidia-bug-report.sh, and drain the node if the error comes back",
 }
-# The exporter reads every 30 s, so 5 minutes contain 10 samples.
+# The exporter reads the GPUs every 30 s, so 5 minutes contain 10 samples.
 # At 0.6 events per minute, there are 3 events in 5 minutes.
 _EVENTS: Final = 3
 
@@ -58,7 +58,7 @@ def gpu_alerts(monitoring: Monitoring, catalog: Catalog) -> Iterator[AlertRule]:
         expr=f"max by ({_GPU}) (gpu:remap_failed:bool) > 0",
         for_="0m",
         severity="critical",
-        summary=f"{_WHERE} could not remap a row of its memory: replace it",
+        summary=f"{_WHERE} could not remap a row of its memory: replace the GPU",
     )
     yield AlertRule(
         alert="GpuRemapPending",
@@ -230,7 +230,7 @@ def cluster_alerts(pools: Sequence[PoolPlan], *, queues: bool) -> Iterator[Alert
         expr='max by (namespace, pod) (kube_pod_status_phase{phase="Pending", '
         f'namespace!="{names.HEADROOM_NAMESPACE}"}}) == 1 and on (namespace, pod) '
         f"group by (namespace, pod) ({_requested(pools)})"
-        # A queue keeps these pods pending on purpose. The reason is reported since kube-state-metrics 2.19.
+        # Queues keep gated pods pending on purpose. kube-state-metrics 2.19 and newer report this reason.
         ' unless on (namespace, pod) kube_pod_status_reason{reason="SchedulingGated"} == 1',
         for_="30m",
         severity="warning",
@@ -322,7 +322,7 @@ def _waits_for_a_start(pools: Sequence[PoolPlan]) -> str:
     for name, with_it in sorted(at_times.items()):
         pending = f'kueue_cluster_queue_resource_pending{{resource="{name}"}} > 0'
         offered = f'group (kube_node_status_allocatable{{resource="{_of_kube_state(name)}"}} > 0)'
-        if "/" not in name:  # a device class, which does not appear in the status of a node
+        if "/" not in name:  # device classes do not appear in the status of a node
             offered = f'group (pool:nodes:count{{pool=~"{"|".join(with_it)}"}})'
         off.append(f"({pending} unless on () {offered})")
         on.append(f"({pending} and on () {offered})")

@@ -171,6 +171,6 @@ def _attribution(pools: Sequence[PoolPlan]) -> tuple[Decision, ...]:
             subject="monitoring",
             what="metrics by pod",
             chosen=f"not for {', '.join(shared)}",
-            why="a GPU that several pods share reports one value, and the exporter names one of the pods for it",
+            why="the exporter reports one value for a GPU that several pods share, and attributes it to one pod",
         ),
     )

@@ -68,7 +68,7 @@ def _without_preemption(pools: Sequence[PoolPlan], operator: Operator) -> Iterat
                 what="preemption",
                 chosen=f"none for pods that claim {devices}",
                 why="kube-scheduler preempts no pod for claimed devices, so a pod with a higher priority class "
-                "waits until they are free; with `queueing`, Kueue preempts workloads",
+                "waits until the devices are free; with `queueing`, Kueue preempts workloads",
             )
 
 

@@ -1,8 +1,8 @@
 """Plan NVIDIA's DRA driver alongside the device plugin. The driver is used only for ComputeDomains.
 
 A ComputeDomain lets pods on several nodes share GPU memory over NVLink. The driver starts the IMEX daemons on the
-domain's nodes and gives pods a channel. The device plugin still allocates GPUs. With mode dra, the operator's
-GPUCluster runs the same driver. Sources: kubernetes-sigs/dra-driver-nvidia-gpu, docs/prerequisites.md,
+domain's nodes and gives pods an IMEX channel. The device plugin still allocates GPUs. With mode dra, the
+operator's GPUCluster runs the same driver. Sources: kubernetes-sigs/dra-driver-nvidia-gpu, docs/prerequisites.md,
 docs/install.md and the chart's values at commit 22407113; EKS user guide, P6e-GB200 UltraServers; cluster-toolkit
 1.95, kubectl-apply; read 2026-11-23.
 """
@@ -54,7 +54,7 @@ def check_compute_domains(context: Context, resolved_pools: Sequence[ResolvedPoo
     if operator.compute_domains is not None and not racks:
         here.add(
             str(operator.compute_domains).lower(),
-            "only with a pool whose NVLink connects several nodes: "
+            "only with a machine type whose NVLink connects several nodes: "
             + ", ".join(name for name, one in machines.items() if catalog.nvlink_domain(one) is not None),
             "remove compute_domains",
         )
@@ -148,7 +148,7 @@ def _holds_driver(context: CompleteContext, release: str) -> Decision:
     return Decision(
         subject="operator",
         what="warning: driver upgrade",
-        chosen=f"fails on racks: {release} does not stop the DRA driver's pods, which hold the driver",
+        chosen=f"fails on racks: {release} does not stop the DRA driver's pods, which use the GPU driver",
         why=f"write operator.release: {better[0]}, which stops them (NVIDIA/aicr#1704)",
     )
 

@@ -86,7 +86,7 @@ def plan_upgrade_policy(
         what="driver upgrade",
         chosen=f"{counted(at_a_time, 'node')} at a time",
         why=f"{which}; cordoned nodes do not count towards this limit; GPU pods are evicted within "
-        f"{duration_text(EVICTION_SECONDS)}, as budgets allow",
+        f"{duration_text(EVICTION_SECONDS)}, as PodDisruptionBudgets allow",
     )
     raised = "upgrade.max_unavailable" if any(declared) else "changes.max_unavailable"
     return Decided(policy, (decision, *_window_warning(changes.window, nodes, at_a_time, raised)))
@@ -107,7 +107,7 @@ def _window_warning(window: Window | None, nodes: int, at_a_time: int, raised: s
             what="warning: driver upgrade",
             chosen=f"{counted(nodes, 'node')} may take longer than the window of {duration_text(planned.seconds)}",
             why=f"{counted(rounds, 'round')} of at most {duration_text(EVICTION_SECONDS)} for evictions, plus "
-            "the time for the driver; the operator continues after the window closes. Allow more nodes at "
+            "the time to replace the driver; the operator continues after the window closes. Allow more nodes at "
             f"a time ({raised}) or a longer window, or stop the upgrade with the label "
             f"{names.DRIVER_UPGRADE_SKIP_LABEL}=true on the waiting nodes",
         ),

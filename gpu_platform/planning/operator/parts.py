@@ -30,7 +30,7 @@ def check_parts(context: Context, resolved_pools: Sequence[ResolvedPool]) -> Non
     for name in present if context.cloud.creates_cluster else ():
         context.at(f"cluster.parts.{name}").add(
             "present on a new cluster",
-            "present only on an existing cluster; a new one has no such software yet",
+            "present only on an existing cluster; a new cluster has no such software yet",
             "write install, or remove create",
         )
     for name in present if parts.gpu_operator == "present" else ():

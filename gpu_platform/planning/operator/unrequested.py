@@ -3,8 +3,8 @@
 NVIDIA's container toolkit gives all GPUs of a node to any container with NVIDIA_VISIBLE_DEVICES=all. CUDA images
 set this variable themselves. It is then not in the pod's spec, which admission policies check. The program's
 toolkit, EKS' images since v20260423 and Bottlerocket's images honour the variable only in privileged containers.
-GKE's software has no such runtime. If someone else owns the cluster, the operator or the image, its setting is not
-known before a deployment. Sources: NVIDIA/nvidia-container-toolkit, config
+GKE's software has no such runtime. If someone else owns the cluster, the operator or the image, the toolkit's
+setting is not known before a deployment. Sources: NVIDIA/nvidia-container-toolkit, config
 `accept-nvidia-visible-devices-envvar-when-unprivileged` (default true); NVIDIA/gpu-operator v26.7.0, ClusterPolicy
 `spec.toolkit` and `spec.cdi`; awslabs/amazon-eks-ami#2706; NVIDIA/cloud-native-docs, gpu-operator/cdi.rst (NRI
 plugin); read 2026-11-26.
@@ -61,17 +61,18 @@ def _owner(pool: PoolPlan, images: set[str], *, present: bool) -> tuple[str, str
     if present:
         return (
             "the owner of the GPU Operator",
-            f"toolkit.env of the ClusterPolicy needs {UNPRIVILEGED_DEVICES}=false, and cdi.nriPluginEnabled false",
+            f"in the ClusterPolicy, set {UNPRIVILEGED_DEVICES}=false in toolkit.env, "
+            "and nriPluginEnabled: false in cdi",
         )
     if pool.software.toolkit == "operator":
         return None
     if pool.name in images:
         return (
             "the AMI",
-            f"build it on AL2023 v20260423 or newer, or write {_SETTING} = false into its config.toml",
+            f"build the AMI on AL2023 v20260423 or newer, or set {_SETTING} = false in the toolkit's config.toml",
         )
     if pool.cloud is None:
-        return "whoever set up the nodes", f"write {_SETTING} = false into the config.toml of their toolkit"
+        return "whoever set up the nodes", f"set {_SETTING} = false in the toolkit's config.toml"
     return None
 
 
@@ -88,8 +89,8 @@ def open_policies(policies: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         if toolkit.get("enabled", True) and variables.get(UNPRIVILEGED_DEVICES, "").lower() != "false":
             yield (
                 f"ClusterPolicy {name}: the toolkit gives all GPUs of a node to containers of any image that sets "
-                f'NVIDIA_VISIBLE_DEVICES; its owner must add {{name: {UNPRIVILEGED_DEVICES}, value: "false"}} to '
-                "spec.toolkit.env"
+                "NVIDIA_VISIBLE_DEVICES; the owner of the ClusterPolicy must add "
+                f'{{name: {UNPRIVILEGED_DEVICES}, value: "false"}} to spec.toolkit.env'
             )
         if _at(spec, "cdi").get("nriPluginEnabled") is True:
             yield (

@@ -33,7 +33,7 @@ def check_default_driver(context: Context, pool: Pool, operator: Operator, relea
     older = [one for one in release.drivers if branch_of(one) < limit.first_without]
     context.at("operator.driver.version").add(
         f"nothing, so {default} for pool {pool.name} of {pool.machine_type}",
-        f"a driver older than {limit.first_without} for GPUDirect RDMA over its NICs ({limit.source})",
+        f"a driver older than {limit.first_without} for GPUDirect RDMA over the NICs ({limit.source})",
         f"write version: {max(older, key=version_numbers)}, or {default} if no job uses the NICs",
     )
 

@@ -20,8 +20,8 @@ from gpu_platform.stack.environment import Environment
 from gpu_platform.stack.queueing import Queueing
 from gpu_platform.stack.team import GpuUnits, Team
 
-# Maximum number of flavors. Source: CRDs of Kueue v0.19.2 and its ClusterQueue webhook
-# (validateFlavorResourceCombinations); read 2026-11-23.
+# Maximum numbers of flavors, of pairs of flavor and resource, and of taints in Kueue's objects.
+# Source: Kueue v0.19.2, CRDs and ClusterQueue webhook (validateFlavorResourceCombinations); read 2026-11-23.
 _MAX_FLAVORS: Final = 64
 _MAX_COMBINATIONS: Final = 512
 _MAX_TAINTS: Final = 8
@@ -225,7 +225,7 @@ def check_limits(team: Team, shares: Shares, offers: Offers, here: Problems) -> 
             for pool, count in by_pool.items():
                 own = shares.nominal[name].get(pool, 0)
                 most, what = (
-                    (own, "the team's quota on it")
+                    (own, "the team's quota on this pool")
                     if field == "lend"
                     else (offered[pool] - own, "the units of the pool beyond the team's quota")
                 )
@@ -252,8 +252,8 @@ def check_starts(starts: Iterable[Start], here: Problems) -> None:
         here.at(job.path).add(
             f"{', '.join(one.text(one.needed) for one in lacks)} on pool {job.pool}"
             + (" together with pods that always run" if start.beside else ""),
-            f"at most {', '.join(one.text(one.own + one.later) for one in lacks)}: the team's quota on it, and "
-            "what others can lend",
+            f"at most {', '.join(one.text(one.own + one.later) for one in lacks)}: the team's quota on "
+            "this pool, and the quota that other teams can lend there",
             start.advice,
         )
 

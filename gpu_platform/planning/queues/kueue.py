@@ -28,8 +28,8 @@ MAX_DEVICE_CLASSES: Final = 16
 """Maximum number of device classes that Kueue maps to quotas (validateDeviceClassMappings of Kueue)."""
 
 # If a framework's CRD is absent, Kueue starts to watch the kind when the CRD is installed.
-# Pods of Deployments and StatefulSets are queued as single pods, because Kueue's StatefulSet integration rejects
-# changes to their size.
+# Kueue's StatefulSet integration rejects changes to the size of a StatefulSet.
+# Pods of Deployments and StatefulSets are therefore queued as single pods.
 _FRAMEWORKS: Final = (
     *(str(kind.integration) for kind in STARTED_KINDS),
     "trainer.kubeflow.org/trainjob",
@@ -37,24 +37,24 @@ _FRAMEWORKS: Final = (
 )
 # GKE's firewall lets the control plane reach ports 443 and 10250 of private nodes. Kueue's default is 9443.
 _WEBHOOK_PORT: Final = 10250
-# Oldest Kueue release for the TrainJobs that the program writes, which need Trainer 2.2. Sources:
-# kubernetes-sigs/kueue#10127 (release v0.17.0) and #11931; read 2026-11-30.
+# Oldest Kueue release for the TrainJobs that the program writes, which need Trainer 2.2.
+# Sources: kubernetes-sigs/kueue#10127 (release v0.17.0) and #11931; read 2026-11-30.
 _WITH_TRAINER: Final = (
     "0.17.0",
-    "it starts TrainJobs by runtimePatches; older releases write podTemplateOverrides, which Trainer has only "
-    "before 2.2",
+    "it starts TrainJobs with runtimePatches; older releases write podTemplateOverrides, which Trainer supports "
+    "only before 2.2",
 )
 # Number of replicas. With two, webhooks for team namespaces still respond while one replica restarts.
 _REPLICAS: Final = 2
-# Kueue's default adds LessThanInitialShare.
+# By default, Kueue also uses the strategy LessThanInitialShare.
 # With both strategies, workloads of borrowing teams can preempt each other endlessly.
-# Kueue chooses the workloads to preempt as if it also preempted workloads of a lower class in the waiting
-# workload's team, but then keeps the workloads of this team running.
+# Kueue's choice assumes that workloads of a lower class in the waiting team are preempted too.
+# Kueue then keeps the workloads of the waiting team running.
 _FAIR_STRATEGIES: Final = ("LessThanOrEqualToFinalShare",)
 _RETRY_SECONDS: Final = 60
 _MOST_RETRY_SECONDS: Final = 3600
-# A workload waits until it starts, because a deactivated workload would never return.
-# By default, waitForPodsReady has no limit, but a ProvisioningRequestConfig has a limit of 3.
+# Kueue must retry a workload until it starts, because a deactivated workload never starts again.
+# By default, waitForPodsReady does not limit the retries, but a ProvisioningRequestConfig allows only 3.
 PROVISIONING_RETRY: Final = RetryPlan(base_seconds=_RETRY_SECONDS, max_seconds=1800, limit=2**31 - 1)
 """How Kueue requests nodes again after the cloud has refused a request. `limit` is the maximum int32 value."""
 

@@ -163,7 +163,7 @@ def _gate_decisions(context: CompleteContext, pool: Pool, requirements: NodeRequ
     """Return the decisions about taints that keep team pods off nodes that are not validated or fail checks."""
     subject = f"pool {pool.name}"
     by = "the Node Readiness Controller" if context.environment.validation.node_readiness else "the node agent"
-    why = f"no team pod starts on a node that has not passed validation; {by} removes the taint when it does"
+    why = f"no team pod starts on a node that has not passed validation; {by} removes the taint when a node passes"
     if requirements.startup_taints and context.cloud.owner_prepares_nodes:
         [taint] = requirements.startup_taints
         why += f"; nodes of an existing cluster must register with the taint themselves: {taint}"
@@ -328,7 +328,7 @@ def _class_decisions(
 ) -> tuple[Decision, ...]:
     if place is None:
         return ()
-    named = "; with queues, they also name its pools, and Kueue chooses a pool by quota" if queued else ""
+    named = "; with queues, pods also name pools of the class, and Kueue chooses a pool by quota" if queued else ""
     selector = ", ".join(f"{key}: {value}" for key, value in labels.items())
     tolerated = f", and tolerate {', '.join(map(str, taints))}" if taints else ""
     return (

@@ -32,7 +32,7 @@ def _notices(plan: EnvironmentPlan) -> Iterator[str]:
         if pool.schedule is not None:
             yield (
                 f"{pool.path}.schedule: pool {pool.name} has nodes {pool.schedule}, {pool.schedule.hours_text}; "
-                f"while it is off {_unreachable(pool, plan, lost)}"
+                f"while the pool is off, {_unreachable(pool, plan, lost)}"
             )
         elif _has_times(pool) and (lost or _has_queues(pool, plan)):
             windows = pool.cloud_nodes.windows
@@ -57,12 +57,12 @@ def _has_queues(pool: PoolPlan, plan: EnvironmentPlan) -> bool:
 
 
 def _unreachable(pool: PoolPlan, plan: EnvironmentPlan, lost: Sequence[str]) -> str:
-    what = "pods for it wait"
+    what = "pods for this pool wait"
     if lost:
         what += f", and these cannot be used: {'; '.join(lost)}"
     if _has_queues(pool, plan):
         what += (
-            "; queues still admit workloads for it, and requeue them after queueing.pods_ready_timeout, so "
+            "; queues still admit workloads for the pool, and requeue them after queueing.pods_ready_timeout, so "
             "the workloads wait until the pool starts"
         )
     return what

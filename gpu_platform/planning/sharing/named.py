@@ -268,7 +268,7 @@ def _replicas(
     if here is not None:
         here.at("replicas").add(
             f"none for {gpu.product} of pool {pool}",
-            "a number for every GPU model that uses it (it has " + ", ".join(declared) + ")",
+            "a number for every GPU model that uses this configuration (declared: " + ", ".join(declared) + ")",
             f"add {gpu.model}: 4",
         )
     return None
@@ -311,7 +311,7 @@ def _concrete_layouts(
     if not found and here is not None:
         here.at("layouts").add(
             f"none for {gpu.product} of pool {pool}",
-            "a layout for every GPU model that uses it",
+            "a layout for every GPU model that uses this configuration",
             f"add {{gpu: {gpu.model}, layout: all-balanced}}",
         )
     return tuple(found) or None

@@ -36,7 +36,7 @@ def plan_sharing(resolved: ResolvedPool, gpu: Gpu, device_plugin: Owner) -> Shar
     by_plugin = not isinstance(sharing, Dra)
     # Nodes change to a new layout one by one, so the old and the new layout need different names.
     cut = pinned_name(resolved.pool.name, plan_to_json(layouts)) if layouts else None
-    # This config disables MIG on GPUs that were partitioned before. With DRA, there is no MIG manager.
+    # The config `all-disabled` disables MIG on GPUs that were partitioned before. DRA uses no MIG manager.
     whole = names.MIG_ALL_DISABLED if gpu.mig is not None and by_plugin else None
     return SharingPlan(
         mode=sharing.mode,
@@ -215,7 +215,7 @@ def _shared_by_provider(
         # GKE uses the same resource name for whole and shared GPUs.
         renamed=replicated.rename if replicated and device_plugin == "image" else False,
         mps=None,
-        # Both plugins support one profile on all GPUs, and offer its instances as nvidia.com/gpu.
+        # The plugins of the image and of GKE support one profile, and offer its instances as nvidia.com/gpu.
         mig_strategy="single" if layouts else "none",
         mig_layouts=layouts,
         # The layout is a property of the node pool, so only new nodes get a new layout.
@@ -338,7 +338,7 @@ def _check_mig(resolved: ResolvedPool, sharing: Mig, machine: MachineType, gpu: 
             (where if entry.devices else at_entry).add(
                 f"{gpu.product} again",
                 f"each GPU once (layouts[{other}] has {'all of them' if everywhere is not None else 'some'})",
-                "write devices in both, or keep one of them",
+                "set devices in both layouts, or remove one of the layouts",
             )
         if entry.devices is None:
             everywhere = index
@@ -369,6 +369,6 @@ def _check_single(sharing: Mig, machine: MachineType, here: Problems) -> None:
     if len(profiles) > 1 or any(layout != layouts[0] for layout in layouts) or covered < machine.gpu_count:
         here.at("strategy").add(
             f"'single' with {', '.join(profiles)} on {covered} of {counted(machine.gpu_count, 'GPU')}",
-            "single with one profile and the same number on every GPU of the node, or mixed",
+            "single if every GPU of the node has the same number of instances of one profile, otherwise mixed",
             "write strategy: mixed, or one uniform layout",
         )

@@ -133,8 +133,8 @@ def _lacks(kubernetes: str | None) -> str | None:
     """Return why the cluster may lack the API for admission defaults, or None if it has the API."""
     if kubernetes is None:
         return (
-            f"the cluster's Kubernetes version is unknown, and defaults need {MINIMUM_KUBERNETES}: declare it as "
-            "cluster.kubernetes"
+            f"the cluster's Kubernetes version is unknown, and defaults need {MINIMUM_KUBERNETES}: "
+            "declare the version as cluster.kubernetes"
         )
     if minor(kubernetes) < minor(MINIMUM_KUBERNETES):
         return (
@@ -246,7 +246,7 @@ def _scale(
 
 def _share_texts(shares: Sequence[PoolShares], quota: Mapping[str, int]) -> list[str]:
     return [
-        f"{share.cpu_millicores / 1000:.1f} CPU and {share.memory_mib / 1024:.1f} GiB a {name} of {one.pool}"
+        f"{share.cpu_millicores / 1000:.1f} CPU and {share.memory_mib / 1024:.1f} GiB per {name} of {one.pool}"
         for one in shares
         for name, share in one.units.items()
         if quota.get(name)

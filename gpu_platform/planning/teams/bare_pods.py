@@ -29,13 +29,13 @@ def bare_pod_decisions(team: Team, cloud: Cloud) -> tuple[Decision, ...]:
     if team.allow_bare_pods:
         chosen, why = (
             "admitted",
-            "allow_bare_pods is set; unless another network plugin enforces network policies, AWS "
-            + ("does not guarantee them for such pods, which may reach other teams and every address"),
+            "allow_bare_pods is set; unless another network plugin enforces network policies, "
+            "such pods may reach other teams and every address, because AWS guarantees no policies for them",
         )
     else:
         chosen, why = (
             "refused",
             "AWS guarantees network policies of the VPC CNI only for pods with a controller; "
-            + ("set allow_bare_pods for the team to admit them"),
+            "to admit other pods, set allow_bare_pods for the team",
         )
     return (Decision(subject=f"team {team.name}", what="pods without a controller", chosen=chosen, why=why),)

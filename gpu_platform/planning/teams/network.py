@@ -138,8 +138,9 @@ def plan_hosts(team: Team) -> tuple[HostEgress, ...]:
 
 
 def plan_ingress(team: Team, addons: Mapping[str, str], catalog: Catalog) -> tuple[PodIngress, ...]:
-    """Return the sources that may connect to the team's pods: those in the stack file, and the controllers that
-    the program installs. `addons` contains the environment's add-ons, and whether each is installed or present.
+    """Return the sources that may connect to the team's pods: the sources in the stack file, and the controllers
+    that the program installs. `addons` contains the environment's add-ons, and whether each is installed or
+    present.
     """
     return (*_declared_ingress(team), *(source for _, source in _controllers(addons, catalog)))
 
@@ -189,7 +190,7 @@ def _controller_decisions(team: Team, addons: Mapping[str, str], catalog: Catalo
             yield Decision(
                 subject=subject,
                 what=f"warning: {title}",
-                chosen="its controller may not connect to the pods of the team",
+                chosen="its controller is not allowed to connect to the pods of the team",
                 why=f"{effect}; write ingress: [{{namespace: NAMESPACE, ports: {list(ports)}}}] in the team, with "
                 f"the namespace of {title}",
             )
@@ -214,7 +215,7 @@ def network_decisions(
         ("ingress", [text_of_ingress(one) for one in _declared_ingress(team)], ""),
     ):
         if chosen:
-            why = f"teams[].{what}; in addition to its namespace{beside}"
+            why = f"teams[].{what}; in addition to the namespace of the team{beside}"
             found.append(Decision(subject=subject, what=what, chosen="; ".join(chosen), why=why))
     found += _controller_decisions(team, addons, catalog)
     if cloud.network.host_policy == "CiliumNetworkPolicy":

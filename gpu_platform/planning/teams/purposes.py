@@ -47,8 +47,8 @@ def gpu_quota_decisions(
                     subject="teams",
                     what="warning: quota",
                     chosen=f"{sum(shares.values())} {resource} ({listed})",
-                    why=f"the pools for their work ({', '.join(chosen)}) have at most {most:g}; more pods wait, "
-                    "or run on "
-                    f"{', '.join(others)}, which have the same resource for other work. Lower the quotas, raise a "
-                    "count.max, or give the teams the priority of that work",
+                    why=f"the pools for the work of these teams ({', '.join(chosen)}) have at most {most:g}; "
+                    f"further pods wait, or run on {', '.join(others)}, which have the same resource "
+                    "for other work. Lower the quotas, raise a count.max, "
+                    "or give the teams the priority of that work",
                 )

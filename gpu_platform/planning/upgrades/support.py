@@ -66,7 +66,7 @@ def kubernetes_support(
     if version is None:
         return Support(status=Status.UNKNOWN, text="the version of the cluster is not known")
     if dates is None:
-        text = f"no support dates of {platform.title} {version} in the catalogue"
+        text = f"the catalogue has no support dates for {platform.title} {version}"
         return Support(status=Status.UNKNOWN, text=text)
     source = str(dates.source)
     standard, extended = dates.standard_until, dates.extended_until
@@ -107,7 +107,7 @@ def driver_support(version: str | None, today: datetime.date, catalog: Catalog) 
         return Support(status=Status.UNKNOWN, text="the node image or the host chooses the version")
     fact = catalog.driver_branches.get(branch)
     if fact is None:
-        return Support(status=Status.UNKNOWN, text=f"no support dates of R{branch} in the catalogue")
+        return Support(status=Status.UNKNOWN, text=f"the catalogue has no support dates for R{branch}")
     name, source = f"R{fact.branch}, {fact.kind} branch", str(fact.source)
     if fact.ended:
         return Support(status=Status.ENDED, text=f"{name}: support has ended", source=source)

@@ -21,7 +21,7 @@ from gpu_platform.stack.sharing import Mig
 _METRICS_PORT: Final = 9401  # differs from dcgm-exporter's port, 9400
 _WARM_CELSIUS: Final = 85
 _ANY_NUMBER_OF_PODS: Final = 1_000_000  # the quota only admits the pods and does not limit their number
-# Older releases also taint nodes that have been released before, and can leave the taint for good.
+# Older versions can taint a node again after its release, and may never remove this taint.
 # Source: kubernetes-sigs/node-readiness-controller#382, and node_controller.go of v0.4.1 and v0.5.0.
 # Read 2026-11-30.
 _READINESS_CONTROLLER: Final = "v0.5.0"
@@ -90,8 +90,8 @@ def check_replaced(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
         sized = not any(pool.cloud_nodes.created_on_demand for pool in grown)
         context.at("validation").at("node_readiness").add(
             f"true, but the cloud's autoscaler adds nodes to {', '.join(pool.name for pool in grown)}",
-            "node_readiness with pools of a fixed size; without the flag --startup-taint, which nobody can set "
-            "here, an autoscaler treats the taint as permanent and adds no nodes to an empty pool",
+            "node_readiness with pools of a fixed size; without --startup-taint, which the cloud does not allow, "
+            "an autoscaler treats the taint as permanent and adds no nodes to an empty pool",
             "remove node_readiness; the agents then use a taint that the autoscaler knows"
             + ("; or write a fixed size, such as count: {desired: 2}" if sized else ""),
         )
@@ -132,11 +132,12 @@ def readiness_decisions(context: CompleteContext, pools: Sequence[PoolPlan]) -> 
         what="warning: node readiness" if new else "node readiness",
         chosen=f"the Node Readiness Controller {_READINESS_CONTROLLER} or newer and its CRD must be installed "
         "before `up`",
-        why="on a new cluster, `up` fails at its NodeReadinessRules, and nothing releases the nodes; leave "
-        "node_readiness out until the controller is installed"
+        why="on a new cluster, `up` fails when it creates the NodeReadinessRules, and nothing releases the nodes; "
+        "leave node_readiness out until the controller is installed"
         if new
-        else "it releases new nodes when the agents set their condition; when `up` creates its rules, it also "
-        "taints each existing node that does not pass at that moment, whatever max_held_percent is",
+        else "the controller releases new nodes when the agents set their condition; when `up` creates the "
+        "NodeReadinessRules, the controller also taints each existing node that does not pass at that moment, "
+        "whatever max_held_percent is",
     )
     if (grown := _grown_with_readiness(context, pools)) and context.cloud.autoscaler_flags == "owner":
         pools_that_grow = ", ".join(pool.name for pool in grown)
@@ -144,7 +145,8 @@ def readiness_decisions(context: CompleteContext, pools: Sequence[PoolPlan]) -> 
             subject="validation",
             what="warning: autoscaler",
             chosen=f"the autoscaler of {pools_that_grow} needs --startup-taint={names.READINESS_TAINT_KEY}",
-            why="otherwise it treats the taint of new nodes as permanent, and adds no nodes to an empty pool",
+            why="without this flag, the autoscaler treats the taint of new nodes as permanent, "
+            "and adds no nodes to an empty pool",
         )
 
 
@@ -187,7 +189,7 @@ def plan(
     """
     validation = context.environment.validation
     access = [pool.software.gpu_access for pool in pools if pool.has_gpus]
-    # Planned pools that `per_node` splits off one pool in the stack file share the limit of that pool.
+    # Planned pools that `per_node` creates from one pool in the stack file share the limit of that pool.
     declared_pools = {f"pools[{index}]": pool.name for index, pool in enumerate(context.environment.pools)}
     nodes = Counter[str]()
     for pool in pools:

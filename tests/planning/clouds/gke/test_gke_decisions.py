@@ -472,4 +472,4 @@ def test_a_quota_that_only_shares_for_other_work_could_hold_is_a_warning(
     assert bool(found) is said
     if found:
         assert found[0].chosen == "17 nvidia.com/gpu (ml 17)"
-        assert "the pools for their work (train) have at most 16" in found[0].why
+        assert "the pools for the work of these teams (train) have at most 16" in found[0].why
