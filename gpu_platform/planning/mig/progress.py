@@ -33,7 +33,7 @@ def seconds_in_state(node: Mapping[str, Any], now: datetime) -> float | None:
 def is_stuck(node: Mapping[str, Any], now: datetime) -> bool:
     """Return whether the MIG manager has worked on a node for longer than any change takes.
 
-    A stuck MIG manager does nothing until its node's label changes, whatever the cause. Source:
+    A stuck MIG manager does nothing until the label of its node changes, regardless of why it is stuck. Source:
     NVIDIA/mig-parted#485, read 2026-11-28.
     """
     return is_in_progress(node) and (seconds_in_state(node, now) or 0) > CHANGE_SECONDS

@@ -39,7 +39,7 @@ _XID_ALERTS: Final = {
     "GpuXidUnclassified": "collect nvidia-bug-report.sh, and drain the node if the error comes back",
 }
 # The exporter reads the GPUs every 30 s, so 5 minutes contain 10 samples.
-# At 0.6 events per minute, there are 3 events in 5 minutes.
+# A rate of 0.6 events per minute is 3 events in 5 minutes.
 _EVENTS: Final = 3
 
 

@@ -56,7 +56,7 @@ class MonitoringPlan:
     runs the exporter.
     """
     exporter: str
-    """The label `app` of the exporter's service and pods. Empty if no pool has the operator's exporter."""
+    """The label `app` of the exporter's service and pods. Empty if no pool runs the operator's exporter."""
     queues_in: str | None = None
     """Namespace of Kueue, which the Prometheus operator scrapes, or None if the program does not install Kueue."""
     exporter_version: str

@@ -41,7 +41,7 @@ def free_resources(pool: PoolPlan) -> NodeResources:
 
 
 def free_of_machine(machine: MachineType, *, huge_pages_mib: int = 0) -> FreeNode:
-    """Return the resources that an empty node of a machine type offers to pods, whatever the stack file says.
+    """Return the resources that an empty node of a machine type offers to pods, regardless of the stack file.
 
     All DaemonSets that the cloud may install are subtracted. The result is cached per machine type, because the
     pool search needs it for every pair of pod and pool.

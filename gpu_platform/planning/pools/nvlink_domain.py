@@ -1,10 +1,10 @@
 """Check pools of rack-scale machines, whose GPUs are connected by one NVLink fabric across several nodes.
 
-A pool is one NVLink domain or a part of one. On EC2, it names one reservation, which is sold as one UltraServer.
-On GKE, it has one workload policy, which places nodes in one domain. Pods that share GPU memory over NVLink then
-fit into a pool, and validation can compare the fabric of its nodes. Sources: EKS user guide, P6e-GB200
-UltraServers; Compute Engine docs, workload policies; cluster-toolkit 1.95, examples/gke-a4x (a policy for node
-pools of 18); read 2026-11-23.
+A pool is one NVLink domain or a part of a domain. On EC2, the pool names one reservation, which is sold as one
+UltraServer. On GKE, the pool has one workload policy, which places nodes in one domain. Pods that share GPU memory
+over NVLink then fit into a pool, and validation can compare the fabric of its nodes. Sources: EKS user guide,
+P6e-GB200 UltraServers; Compute Engine docs, workload policies; cluster-toolkit 1.95, examples/gke-a4x (a policy
+for node pools of 18); read 2026-11-23.
 """
 
 from __future__ import annotations

@@ -44,8 +44,8 @@ class TopologyPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorPlan:
-    """A ResourceFlavor for nodes of one kind. Pods that start on the flavor get its labels as a node selector, and
-    its tolerations.
+    """A ResourceFlavor for nodes of one kind. Pods that start on the flavor receive its labels as a node selector,
+    and its tolerations.
 
     `pool` is the pool of its nodes, or None for nodes that belong to no pool. A flavor without a pool does not
     tolerate the taint of GPU nodes. Otherwise Kueue would count the free CPU of GPU nodes, which do not accept

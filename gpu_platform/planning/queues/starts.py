@@ -1,5 +1,5 @@
 """Compare the requests of declared workloads with the quota on their pools: the team's own quota, and the quota
-that others can lend.
+that other teams can lend.
 
 Kueue starts a workload when one flavor has quota for all resources of all its pods (kubernetes-sigs/kueue v0.19.2,
 pkg/scheduler/flavorassigner/flavorassigner.go; read 2026-11-28). A team can reclaim the quota that it has lent. A
@@ -40,8 +40,8 @@ class DividedPools:
 class Lack:
     """A resource for which the team's own quota on the pool is too small.
 
-    `lent` is the maximum that others can lend now. `later` also includes units that teams with their own stack
-    will lend.
+    `lent` is the maximum that other teams can lend now. `later` also includes units that teams with their own
+    stack will lend.
     """
 
     resource: str
@@ -70,7 +70,7 @@ class Start:
 
     @property
     def impossible(self) -> tuple[Lack, ...]:
-        """Resources that the job cannot get, even if others lend everything they can."""
+        """Resources that the job cannot get, even if other teams lend as much as they can."""
         return tuple(one for one in self.lacks if one.needed > one.own + one.later)
 
     @property

@@ -172,7 +172,7 @@ class TeamPlan:
     hosts: tuple[HostEgress, ...] = ()
     """Hosts that the team's pods may reach by name."""
     host_policy: HostPolicy | None = None
-    """The kind of network policies that name `hosts`, or None if there are no hosts."""
+    """The kind of network policies that name `hosts`, or None if `hosts` is empty."""
     ingress: tuple[PodIngress, ...] = ()
     """Sources that may reach the team's pods, in addition to pods of the same namespace."""
     labels: Labels = field(default_factory=dict[str, str])
