@@ -40,7 +40,7 @@ def check_unique(
         if name in first:
             Problems(f"{path}{field}", problems.found).add(
                 f"{name!r} again",
-                f"each {kind} name once (it is in {first[name]})",
+                f"each {kind} name only once (it is already in {first[name]})",
                 fix or f"rename it, for example to '{name}-2'",
             )
         first.setdefault(name, path)

@@ -367,7 +367,7 @@ def test_training_pools_have_the_levels_of_their_clouds_network(
         (
             {"teams": [team("a", quota={"gpus": 6}), team("b", quota={"gpus": 4})]},
             "teams[0].quota.gpus",
-            "teams borrow what others do not use",
+            "teams borrow unused quota of other teams",
         ),
     ],
 )

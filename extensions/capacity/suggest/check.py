@@ -75,7 +75,7 @@ def _check_reservations(demands: Demands, catalog: Catalog, problems: Problems) 
         if first.setdefault(one.reservation, index) != index:
             here.at("reservation").add(
                 f"{one.reservation!r} again",
-                f"each reservation once (it is in reservations[{first[one.reservation]}])",
+                f"each reservation only once (it is already in reservations[{first[one.reservation]}])",
                 "merge the entries, and add up their counts",
             )
         machine = catalog.machine_types.get(one.machine_type)

@@ -122,8 +122,8 @@ def _without_alert(
             subject="monitoring",
             what="alerts that are missing",
             chosen=", ".join(missing),
-            why="they need the Prometheus operator (prometheus_operator: true), with kube-state-metrics and the "
-            "program's own exporter",
+            why="these alerts need the Prometheus operator (prometheus_operator: true), "
+            "with kube-state-metrics and the program's own exporter",
         )
     silent = [pool.name for pool in pools if pool.has_gpus and not pool.software.operands]
     if silent and context.environment.validation.metrics:

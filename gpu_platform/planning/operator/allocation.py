@@ -37,7 +37,7 @@ def allocation_decisions(context: CompleteContext, pools: Sequence[PoolPlan]) ->
             subject="cluster",
             what="Kubernetes patch",
             chosen=f"{MINIMUM_PATCH} or newer; verify this yourself",
-            why="the DRA driver requires it, but a stack file contains only the minor version",
+            why="the DRA driver requires this patch release, but a stack file contains only the minor version",
         )
     for pool in pools:
         if pool.sharing.partitions:

@@ -135,7 +135,7 @@ def plan_dra_driver(
         subject="cluster",
         what="Kubernetes patch",
         chosen=f"{MINIMUM_PATCH} or newer; verify this yourself",
-        why="the DRA driver requires it, but a stack file contains only the minor version",
+        why="the DRA driver requires this patch release, but a stack file contains only the minor version",
     )
     decisions = (decision, patch) if context.kubernetes == MINIMUM_KUBERNETES else (decision,)
     if of_operator and not release.restarts_clients:

@@ -155,7 +155,7 @@ def _plan(
                 subject="operator",
                 what="GDRCopy",
                 chosen="on: installed with the driver, or part of the node image",
-                why="UCX and NVSHMEM use it in training over RDMA, to exchange small messages with GPUs",
+                why="UCX and NVSHMEM use GDRCopy in training over RDMA, to exchange small messages with GPUs",
             ),
         )
     decisions += _runtime_decisions(settings, pools, release, declared, catalog)
@@ -300,9 +300,9 @@ def _copies_by_gdr(pool: PoolPlan) -> bool:
     """Return whether a pool is for training over RDMA and its pods get GDRCopy's device from the operator's device
     plugin.
 
-    GDRCopy's kernel module comes with the operator's driver and is part of EKS' AL2023 images. COS does not have
-    it. The driver containers of Rocky Linux and RHEL, which existing nodes may have, do not become ready with it
-    (NVIDIA/gpu-operator#2911, read 2026-11-30).
+    GDRCopy's kernel module comes with the operator's driver and is part of EKS' AL2023 images. COS does not
+    contain the module. The driver containers of Rocky Linux and RHEL, which existing nodes may have, do not become
+    ready with the module (NVIDIA/gpu-operator#2911, read 2026-11-30).
     """
     software = pool.software
     return (

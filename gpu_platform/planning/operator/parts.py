@@ -12,10 +12,10 @@ from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.sharing import ResolvedPool
 
 _NEEDS: Final[Mapping[str, str]] = {
-    "gpu_operator": "its DaemonSets must tolerate the pools' taints, and its device plugin must offer whole GPUs",
-    "device_plugin": "it must tolerate the taints of the pools, and offer whole GPUs",
-    "node_feature_discovery": "it must run on nodes with the taints of the pools, and label GPUs by PCI vendor",
-    "dcgm_exporter": "it must run on nodes with the taints of the pools",
+    "gpu_operator": "the DaemonSets must tolerate the pools' taints, and the device plugin must offer whole GPUs",
+    "device_plugin": "the device plugin must tolerate the taints of the pools, and offer whole GPUs",
+    "node_feature_discovery": "its pods must tolerate the taints of the pools, and label GPUs by PCI vendor",
+    "dcgm_exporter": "the exporter must run on nodes with the taints of the pools",
 }
 
 
@@ -58,7 +58,7 @@ def part_decisions(parts: Sequence[PartPlan]) -> tuple[Decision, ...]:
             subject="operator",
             what=part.title,
             chosen="present",
-            why=f"the cluster's owner installs and upgrades it; {_NEEDS[part.name]}",
+            why=f"the cluster's owner installs and upgrades this software; {_NEEDS[part.name]}",
         )
         for part in parts
         if not part.install

@@ -73,7 +73,7 @@ def check_pool(context: Context, resolved: ResolvedPool) -> None:
         if (taint.key, taint.effect) in taken:
             problems.at("taints").at(f"[{index}]").add(
                 f"{taint.key}:{taint.effect} again",
-                "each key and effect once" + ("; the GPU taint is always included" if has_gpus else ""),
+                "each key and effect only once" + ("; the GPU taint is always included" if has_gpus else ""),
                 "remove it",
             )
         taken.add((taint.key, taint.effect))

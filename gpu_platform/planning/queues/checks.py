@@ -42,8 +42,8 @@ def check_queueing(environment: Environment, cloud: Cloud, available: Available,
     if environment.overcommit > 1:
         problems.at("overcommit").add(
             f"{environment.overcommit:g} with queueing",
-            "1, because a queue starts a workload when its quota is free, and nodes must then be free",
-            "remove overcommit, and lower the quotas, because teams borrow what others do not use",
+            "1, because a queue starts a workload when quota is free, and the nodes must then be free too",
+            "remove overcommit, and lower the quotas, because teams borrow unused quota of other teams",
         )
     if queueing.topology and (found := unsuitable(available.pools, cloud)):
         ways = what_to_write(available.pools, cloud)
@@ -61,7 +61,7 @@ def check_queueing(environment: Environment, cloud: Cloud, available: Available,
 
 
 def _check_sizes(available: Available, here: Problems) -> None:
-    """Record a problem if there are more pools, resources or taints than Kueue's objects can contain."""
+    """Record a problem if the environment has more pools, resources or taints than Kueue's objects can contain."""
     flavors = len(available.pools) + 1
     resources = len(available.limited) + len(available.claimed_with_gpus) + 2
     if flavors > _MAX_FLAVORS or flavors * resources > _MAX_COMBINATIONS:
@@ -237,7 +237,7 @@ def check_limits(team: Team, shares: Shares, offers: Offers, here: Problems) -> 
 
 def check_starts(starts: Iterable[Start], here: Problems) -> None:
     """Record a problem for each declared workload that cannot start on its pool, even if the team borrows all
-    quota that others can lend there.
+    quota that other teams can lend there.
     """
     # Pools without enough resources for workloads that run permanently, such as services.
     # Each such pool is reported only once, and not for every job.

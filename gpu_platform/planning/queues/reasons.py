@@ -27,7 +27,7 @@ def queueing_decisions(
         "helm": ("installed by its chart", "queueing.kueue"),
         "config": (
             "run by the sandbox",
-            "no sandbox node can run it; the first `up` builds the binary, which takes a few minutes",
+            "no sandbox node can run Kueue; the first `up` builds the binary, which takes a few minutes",
         ),
         "present": ("present", "the owner of the cluster installs, configures and upgrades it"),
     }

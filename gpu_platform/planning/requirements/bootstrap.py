@@ -29,7 +29,7 @@ def plan_bootstrap(pool: Pool) -> Decided[NodeBootstrap | None]:
         subject=f"pool {pool.name}",
         what="additions to nodes",
         chosen="; ".join(chosen) or "none",
-        why="declared in the stack file; nodes run them as root before they join, and the program does not "
-        "check their effect",
+        why="declared in the stack file; nodes apply the additions as root before they join the cluster, "
+        "and the program does not check the effect",
     )
     return Decided(planned, (decision,))

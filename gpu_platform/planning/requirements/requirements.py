@@ -152,8 +152,8 @@ def _partition_decisions(
                 subject=f"pool {pool.name}",
                 what="warning: whole GPUs on new nodes",
                 chosen="offered until they are partitioned",
-                why="with gate_nodes: never, a pod with a whole GPU keeps its node from being partitioned; write "
-                "gate_nodes: startup",
+                why="with gate_nodes: never, a pod with a whole GPU prevents the partitioning of its node; "
+                "write gate_nodes: startup",
             )
         )
     return tuple(decisions)

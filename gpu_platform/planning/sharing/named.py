@@ -170,7 +170,7 @@ def _moved(
                 fix = did_you_mean(node, nodes) or "name a node of this pool"
                 at_node.add(f"{node!r}", "a node of this pool: " + (", ".join(nodes) or "it has none"), fix)
             elif node in moved:
-                at_node.add(f"{node!r} again", "each node in one entry", "name it once")
+                at_node.add(f"{node!r} again", "each node in only one entry", "name it once")
             else:
                 moved[node] = entry.sharing
     return moved

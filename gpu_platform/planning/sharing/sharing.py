@@ -352,7 +352,7 @@ def _check_mig(resolved: ResolvedPool, sharing: Mig, machine: MachineType, gpu: 
             elif device in taken:
                 where.add(
                     f"GPU {device} again",
-                    f"each GPU once (it is in layouts[{taken[device]}])",
+                    f"each GPU only once (it is already in layouts[{taken[device]}])",
                     "name it once",
                 )
             taken.setdefault(device, index)

@@ -157,8 +157,8 @@ class _Trial:
         return prove(node_capacities(plan.pools, self.catalog), groups, seconds=self._seconds).verdict == "placed"
 
     def fewest(self, pool: PoolPlan, edits: Sequence[Edit], most: int) -> tuple[int, float] | None:
-        """Return the minimum number of nodes, up to `most`, with room for all quotas and workloads, and the
-        saving. Return None if there is no such number.
+        """Return the minimum number of nodes with room for all quotas and workloads, and the saving. Return None
+        if even `most` nodes do not have enough room, or if nothing is saved.
         """
         low, high = 0, most + 1
         while low < high:
@@ -298,7 +298,7 @@ def _spot(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
             what=f"pool {pool.name}: spot capacity, because all of its training jobs have checkpoints",
             usd_per_hour=None,
             edits=edits,
-            proof=f"{_placed(pool.nodes.desired)}; when a spot node is reclaimed, its job continues",
+            proof=f"{_placed(pool.nodes.desired)}; a job on a reclaimed spot node resumes from a checkpoint",
         )
 
 
@@ -313,7 +313,8 @@ def _off_at_night(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
             what=f"pool {pool.name}: off at night and at weekends",
             usd_per_hour=saved,
             edits=edits,
-            proof=f"{_placed(pool.nodes.desired)} while it is on; pods still running when it stops are terminated",
+            proof=f"{_placed(pool.nodes.desired)} while the pool is on; "
+            "pods that run when the pool stops are terminated",
         )
 
 

@@ -84,7 +84,7 @@ def plan_one(team: str, storage: StoragePlan) -> Decided[tuple[VolumePlan, ...]]
             subject=f"team {team}",
             what=f"volume {one.name}",
             chosen=one.source,
-            why="the environment's storage lists the team in team_stacks; its namespace has a claim of this name",
+            why="the environment's storage lists the team in team_stacks; the namespace has a claim of this name",
         )
         for one in volumes
     ]

@@ -138,7 +138,7 @@ def _lacks(kubernetes: str | None) -> str | None:
         )
     if minor(kubernetes) < minor(MINIMUM_KUBERNETES):
         return (
-            f"Kubernetes {kubernetes} lacks them (MutatingAdmissionPolicy has been on by default since "
+            f"Kubernetes {kubernetes} sets no defaults (MutatingAdmissionPolicy has been on by default since "
             f"{MINIMUM_KUBERNETES})"
         )
     return None

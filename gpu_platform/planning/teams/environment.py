@@ -75,8 +75,8 @@ def _check_values(context: CompleteContext, available: Available) -> None:
         elif grown and value < LOWEST_WITH_NODES:
             place.add(
                 str(value),
-                f"{LOWEST_WITH_NODES} or more: for pods below it, the Cluster Autoscaler adds no node to pool "
-                f"{', '.join(grown)}, and it removes nodes that run such pods",
+                f"{LOWEST_WITH_NODES} or more: the Cluster Autoscaler adds no node to pool {', '.join(grown)} "
+                "for pods with a lower priority, and removes nodes that run such pods",
                 f"write {LOWEST_WITH_NODES} or more, or a fixed count in these pools",
             )
 

@@ -44,7 +44,7 @@ def check_identities(environment: Environment, cloud: Cloud, problems: Problems)
                     "team_identities only on EKS and GKE, because on other clusters the program grants no "
                     "cloud permissions"
                 ),
-                "remove it; on an existing cluster the stack of the team names its role: team.identity",
+                "remove it; on an existing cluster, the stack of the team sets the role in team.identity",
             )
             continue
         _check_form(identity, cloud, here)
@@ -138,7 +138,7 @@ def _check_form(identity: TeamIdentity, cloud: Cloud, here: Problems) -> None:
         if place in first:
             here.at("buckets").at(f"[{index}]").add(
                 f"{one.name}/{one.directory} again",
-                f"each bucket and prefix once (it is in buckets[{first[place]}])",
+                f"each bucket and prefix only once (it is already in buckets[{first[place]}])",
                 "remove one of them, because access: write includes reading",
             )
         first.setdefault(place, index)

@@ -95,7 +95,7 @@ def _check_destination(one: Destination, cloud: Cloud, here: Problems) -> None:
             here.at("fqdn").add(
                 f"{one.fqdn!r}, a name of the cluster or of its nodes",
                 "the name of a host outside the cluster",
-                "remove it, because DNS and identity are allowed, and other namespaces admit pods with `ingress`",
+                "remove it; DNS and identity are allowed, and other namespaces allow connections with `ingress`",
             )
 
 

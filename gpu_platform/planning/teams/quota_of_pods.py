@@ -112,7 +112,7 @@ def check_names_of_workloads(team: Team, problems: Problems) -> None:
             place = f"{field}[{index}]"
             if one.name in seen:
                 problems.at(place).at("name").add(
-                    f"{one.name!r} again", f"each name once (it is in {seen[one.name]})", "rename it"
+                    f"{one.name!r} again", f"each name only once (it is already in {seen[one.name]})", "rename it"
                 )
             seen.setdefault(one.name, place)
 

@@ -158,12 +158,12 @@ def _check_roles(team: Team, problems: Problems) -> None:
     for role, members in team.by_role.items():
         for index, member in enumerate(members):
             if member in members[:index]:
-                allowed = f"each member once (it is in {role}[{members.index(member)}])"
+                allowed = f"each member only once (it is already in {role}[{members.index(member)}])"
                 problems.at(role).at(f"[{index}]").add(f"{member!r} again", allowed, "remove it")
             elif first.setdefault(member, role) != role:
                 problems.at(role).at(f"[{index}]").add(
                     f"{member!r} again",
-                    f"each member in one list (it is in {first[member]})",
+                    f"each member in only one list (it is already in {first[member]})",
                     f"remove it here, because {first[member]} includes the rights of {role}",
                 )
 
@@ -270,7 +270,7 @@ def check_quotas(
             f"{total} {resource} in all quotas ({shares_text})",
             f"at most {capacity * overcommit:g}: {capacity} offered by the pools"
             + (f" x overcommit {overcommit:g}" if overcommit > 1 else ""),
-            "lower the quotas, because teams borrow what others do not use, or raise a pool's count.max"
+            "lower the quotas, because teams borrow unused quota of other teams, or raise a pool's count.max"
             if queues
             else "lower the quotas, raise a pool's count.max, or set overcommit",
         )
@@ -295,7 +295,7 @@ def check_reserve(
             problems.at(place).add(
                 f"{units} {resource}",
                 f"at most {kept.get(resource, 0)}, which the environment keeps for teams with their own stack; "
-                "its queues lend everything else",
+                "queues lend all other units",
                 f"write queueing: {{reserve: {_written(place, units)}}} in the environment"
                 + (f", lower its teams' quotas by {units - free} in total" if units > free else "")
                 + ", and deploy the environment first",
@@ -326,7 +326,7 @@ def plan_team(
     queues: bool = False,
     identified: bool = False,
 ) -> Decided[TeamPlan]:
-    """Return the plan for a team that has no problems. Workloads that name no image get a pause image.
+    """Return the plan for a team that has no problems. Workloads that name no image use a pause image.
 
     `kubernetes` is the cluster's minor version, or None if it is unknown. `addons` contains the environment's
     add-ons, and whether each is installed or present. `queues` indicates whether the team has a queue.
@@ -462,7 +462,7 @@ def _subject(member: str) -> TeamMember:
 
 
 def plan_workload(workload: WorkloadSpec, team: Team, available: Available, pause_image: str) -> WorkloadPlan:
-    """Return the plan for a workload that has no problems. A workload that names no image gets `pause_image`."""
+    """Return the plan for a workload that has no problems. A workload that names no image uses `pause_image`."""
     pool = next(pool for pool in available.pools if pool.name == workload.pool)
     claim = claim_of(workload, team)
     if claim is None:

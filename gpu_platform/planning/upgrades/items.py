@@ -168,7 +168,7 @@ def _order(version: str) -> tuple[int, ...]:
 
 def _dra_driver(plan: EnvironmentPlan) -> Iterator[Item]:
     if plan.operator.gpu_cluster:
-        text = f"comes with GPU Operator {plan.operator.release} and is upgraded with it; its version is not known"
+        text = f"part of GPU Operator {plan.operator.release}, which upgrades the driver; its version is not known"
         yield Item(
             subject="DRA driver", planned=None, running=None, support=Support(status=Status.UNKNOWN, text=text)
         )

@@ -125,7 +125,7 @@ class _Walk:
 
     def _add_operator(self, release: OperatorRelease) -> None:
         edits = {"operator.release": release.version}
-        why = "newer operator releases come before a Kubernetes version that only they support"
+        why = "the operator is upgraded before a Kubernetes version that only newer releases support"
         if release.status != "supported":
             why = "operator releases are upgraded by one major release at a time"
         order = "Helm replaces the operator's pod, then its operands restart node by node"
@@ -200,7 +200,7 @@ class _Walk:
                 old=self._driver,
                 new=target,
                 edits=edits,
-                why="after the operator, whose release decides which drivers it can install",
+                why="after the operator, because its release determines which drivers it can install",
                 order="node by node: cordon, evict GPU pods, replace the driver, validate, uncordon",
             )
         )

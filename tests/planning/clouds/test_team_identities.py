@@ -241,7 +241,7 @@ def test_a_policy_that_iam_would_refuse_is_refused_before() -> None:
 
 def test_a_bucket_named_twice_and_a_name_that_s3_lacks_are_refused() -> None:
     found = refused(eks, with_identity(buckets=[READS, {**READS, "prefix": "imagenet/", "access": "write"}]))
-    assert "it is in buckets[0]" in found["teams[0].identity.buckets[1]"]
+    assert "it is already in buckets[0]" in found["teams[0].identity.buckets[1]"]
     assert (
         "without underscores"
         in refused(eks, with_identity(buckets=[{"name": "acme_data"}]))["teams[0].identity.buckets[0].name"]
