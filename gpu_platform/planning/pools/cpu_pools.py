@@ -1,4 +1,4 @@
-"""Check CPU pools, whose machine type has no GPUs. They run monitoring, ingress, Ray heads and data loaders.
+"""Check CPU pools, whose machine type has no GPUs. CPU pools run monitoring, ingress, Ray heads and data loaders.
 
 The machine type determines whether a pool is a CPU pool. No field of the pool sets this. Settings that only GPU
 pools can have are refused.

@@ -100,8 +100,8 @@ def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolP
 
 
 def _of_disks(plan: PoolPlan) -> Iterator[Decision]:
-    """Yield the number of disks that pods can have on a node, if the node offers more GPUs or shares than it can
-    attach disks.
+    """Yield the number of disks that pods can have on a node, if this number is lower than the number of GPUs or
+    shares that the node offers.
     """
     offered = 0 if plan.devices else sum(plan.units_per_node.values())
     if plan.cloud_nodes.volumes is not None and offered > plan.cloud_nodes.volumes:

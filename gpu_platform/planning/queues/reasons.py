@@ -102,7 +102,9 @@ def _limits_text(shares: Shares, cohort: str, offers: Offers) -> str:
 
 
 def _lent(resource: str, shares: Shares) -> str:
-    """Return how many units of a resource a team can borrow, and how many of them the cohort cannot lend yet."""
+    """Return how many units of a resource a team can borrow, and how many of these units the cohort cannot lend
+    yet.
+    """
     lent = sum(shares.lent[resource].values())
     rest = sum(shares.borrow[resource].values()) - lent
     return f"{lent}" + (f" ({rest} more when teams with their own stack lend them in the cohort)" if rest else "")

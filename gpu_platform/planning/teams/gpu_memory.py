@@ -83,7 +83,7 @@ def _check_alone(need: _Need, pool: PoolPlan, problems: Problems) -> None:
 
 
 def _check_together(needs: Sequence[_Need], pool: PoolPlan, problems: Problems) -> None:
-    """Record a problem if the largest pods that may share one device need more memory than it has."""
+    """Record a problem if the largest pods that may share one device need more memory than the device has."""
     replicas, left = pool.sharing.replicas, pool.sharing.replicas
     meeting: list[tuple[_Need, int]] = []
     for need in sorted(needs, key=lambda need: -need.memory_mib):

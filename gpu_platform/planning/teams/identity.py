@@ -145,8 +145,8 @@ def _check_form(identity: TeamIdentity, cloud: Cloud, here: Problems) -> None:
 
 
 def _check_shared(field: str, found: Sequence[tuple[str, TeamIdentity, Problems]]) -> None:
-    """Record a problem if two teams have the same role or service account, because each team would get the other's
-    permissions.
+    """Record a problem if two teams have the same role or service account, because each team would have the
+    permissions of the other team.
     """
     first: dict[str, str] = {}
     for team, identity, here in found:

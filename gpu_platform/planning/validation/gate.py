@@ -35,7 +35,7 @@ def gate_name(pool: str) -> str:
 
 def check(context: CompleteContext) -> None:
     """Record a problem for each setting for new or failing nodes if no pool taints such nodes, because the setting
-    has no effect then.
+    then has no effect.
     """
     validation = context.environment.validation
     gates = [node_gate(pool, validation, partitioned=_is_mig(pool, context)) for pool in context.environment.pools]
