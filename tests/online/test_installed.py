@@ -223,7 +223,9 @@ def test_an_existing_karpenter_too_old_for_the_pools_stops_up(release: str, seve
     assert finding.severity == severity
     if severity == "stops":
         assert finding.found == "Deployment theirs/it, release 1.10.2"
-        assert finding.why.startswith("Karpenter 1.11.0 or newer: its EC2NodeClass has the EFA interfaces")
+        assert finding.why.startswith(
+            "Karpenter 1.11.0 or newer: older releases do not support the EFA interfaces"
+        )
 
 
 TRAINER = {"trainer": "present"}

@@ -200,7 +200,7 @@ def test_without_classes_the_expander_has_no_priorities() -> None:
             "compute_classes[0].pools[1]",
             "found 'second' with no GPUs; allowed: nvidia.com/gpu on l4",
         ),
-        (stack(EKS, KARPENTER), "compute_classes[0].pools", "pools of one provisioner"),
+        (stack(EKS, KARPENTER), "compute_classes[0].pools", "pools with the same provisioner"),
         (stack(EKS, *[{"count": {"desired": 2}}] * 3), "compute_classes[0].pools", "which no autoscaler scales"),
         (
             stack({**EKS, "parts": {"cluster_autoscaler": "present"}}),

@@ -65,8 +65,8 @@ def plan_addons(
         Addon(
             name="vpc-cni",
             version=pinned("vpc-cni"),
-            # Network policies are disabled by default: EKS user guide, "Configure your cluster for Kubernetes
-            # network policies"; read 2026-11-25.
+            # The VPC CNI enforces no network policies by default.
+            # Source: EKS user guide, "Configure your cluster for Kubernetes network policies"; read 2026-11-25.
             # The value is a string, because the schema of the add-on requires a string.
             configuration={
                 "enableNetworkPolicy": "true",

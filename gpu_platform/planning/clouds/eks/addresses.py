@@ -28,7 +28,7 @@ from gpu_platform.planning.problems import Problems
 
 _PREFIX: Final = 16  # number of addresses in a /28
 _RESERVED: Final = 5  # addresses that AWS reserves in each subnet; VPC user guide, "Subnet CIDR blocks"
-_MORE_ROOM: Final = "name more zones in the pools, or a VPC with larger subnets in create.network"
+_MORE_ROOM: Final = "name more zones in the pools, or name a VPC with larger subnets in create.network"
 _Field = Literal["cidr", "pods_cidr"]
 
 
@@ -124,7 +124,7 @@ def check_addresses(
         where = _where(short, vpc)
         wider = _wider(vpc, field, groups)
         if short.least <= short.room:
-            why = f"{short.nodes} take {short.most} addresses when they are full of pods: " + (
+            why = f"{short.nodes} use {short.most} addresses when they are full of pods: " + (
                 f"write {field}: {wider} before the VPC is created" if wider else _MORE_ROOM
             )
             warnings.append(
@@ -132,7 +132,7 @@ def check_addresses(
             )
         elif wider:
             allowed = (
-                f"{short.least} or more, which {short.nodes} take, including the nodes that a rolling update adds"
+                f"{short.least} or more, which {short.nodes} use, including the nodes that a rolling update adds"
             )
             problems.at(field).add(where, allowed, f"write {field}: {wider} before the VPC is created")
         else:
@@ -157,7 +157,7 @@ def _refuse_nodes(found: _Shortage, vpc: VpcPlan, groups: Sequence[_Group], prob
     each = largest.takes(short.field, pods_apart=vpc.pods_cidr is not None).least
     fewer = max(0, largest.nodes - ceil((short.least - short.room) / each))
     Problems(largest.path, problems.found).add(
-        f"{largest.nodes} nodes that take {largest.nodes * each} addresses, including the nodes that a rolling "
+        f"{largest.nodes} nodes that use {largest.nodes * each} addresses, including the nodes that a rolling "
         "update adds",
         f"{fewer}, or more zones: {short.nodes} need more than {_where(short, widest)}",
         f"write {max(0, fewer - largest.rolled)}{with_range}, or {_MORE_ROOM}",

@@ -37,14 +37,14 @@ def check_alternatives(pool: Pool, machine: MachineType, catalog: Catalog, probl
     if of_karpenter and of_capacity:
         old.add(
             f"{', '.join(of_karpenter)} together with capacity.alternatives",
-            "either capacity.alternatives or karpenter.alternatives: the two fields mean the same",
+            "either capacity.alternatives or karpenter.alternatives: the two fields have the same meaning",
             "write all of them in capacity.alternatives, and remove karpenter.alternatives",
         )
         return
     if of_karpenter and reserved(pool.capacity):
         old.add(
             f"{', '.join(of_karpenter)} together with a reservation",
-            f"no alternatives: the reservation has only {machine.name}",
+            f"no alternatives: the reservation contains only {machine.name}",
             "remove alternatives",
         )
     here = new if of_capacity else old
@@ -89,11 +89,14 @@ def _differences(
     if other.gpu and other.gpu_count != machine.gpu_count:
         yield counted(other.gpu_count, "GPU"), f"{machine.gpu_count}, as many as {machine.name}"
     if other.arch != machine.arch:
-        yield other.arch, f"{machine.arch}, as {machine.name}: a node image has only one architecture"
+        yield other.arch, f"{machine.arch}, as {machine.name}: a node image is built for one architecture"
     if other.nvlinks_per_gpu != machine.nvlinks_per_gpu:
         yield f"{other.nvlinks_per_gpu} NVLinks per GPU", f"{machine.nvlinks_per_gpu}, as {machine.name}"
     if other.numa_nodes != machine.numa_nodes:
-        yield "GPUs on different NUMA nodes", f"the NUMA nodes of {machine.name}: node validation compares them"
+        yield (
+            "GPUs on different NUMA nodes",
+            f"the same NUMA nodes as {machine.name}: node validation compares the NUMA nodes",
+        )
     if uses_efa(pool, machine) and _layout(pool, other, catalog) != _layout(pool, machine, catalog):
         yield (
             f"{other.rdma_interfaces} EFA interfaces",

@@ -14,8 +14,8 @@ region is us-east-1.
 """
 _COMMERCIAL: Final = "aws"
 _GOVCLOUD: Final = "aws-us-gov"
-# AWS partitions by region name prefix. All other regions are commercial (botocore 1.44.5, partitions.json; read
-# 2026-11-28).
+# AWS partitions by the prefix of a region's name. All other regions are in the commercial partition.
+# Source: botocore 1.44.5, partitions.json; read 2026-11-28.
 _PARTITIONS: Final = {
     "us-gov-": _GOVCLOUD,
     "cn-": "aws-cn",
@@ -45,7 +45,7 @@ def check_region_supported(region: str, problems: Problems) -> None:
             f"{region!r}, in the partition {partition}",
             f"a region of {_COMMERCIAL} or {_GOVCLOUD}: service principals, policies and images differ in other "
             "partitions",
-            "take another region",
+            "use another region",
         )
 
 

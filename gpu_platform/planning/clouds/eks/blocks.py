@@ -143,8 +143,8 @@ def plan_blocks(pool: Pool, family: AwsFamily) -> tuple[BlockPlan, ...]:
             window=window,
             start=_start(pool, window),
             stop=_stop(window),
-            # If the stack file turns a pool's only block into the earliest of several blocks, or the reverse, the
-            # block's node group keeps its name.
+            # The node group of the earliest block keeps its name if later blocks are added to the stack file.
+            # The node group also keeps its name if all later blocks are removed from the stack file.
             former_name=(pool.name if several else _own_name(pool, window)) if index == 0 else None,
         )
         for index, window in enumerate(windows_of(pool, drain_before_end(family)))
@@ -197,7 +197,7 @@ def check_form(capacity: CapacityBlock, here: Problems) -> bool:
     if capacity.blocks is None and missing:
         (here if len(missing) > 1 else here.at(missing[0])).add(
             f"a capacity block without {' and '.join(missing)}",
-            "the reservation and zone of a block, or several blocks in blocks",
+            "the reservation and zone of a block, or a list of blocks in `blocks`",
             "write the id and the zone that aws ec2 describe-capacity-reservations shows",
         )
         return False
@@ -232,8 +232,8 @@ def _check_times(starts: datetime | None, ends: datetime | None, drain: timedelt
     if ends - drain <= starts:
         here.at("ends").add(
             f"{utc_text(ends)}, with a start at {utc_text(starts)}",
-            f"an end more than {minutes(drain)} minutes after the start: {who_drains(drain)} that long before the "
-            "end",
+            f"an end more than {minutes(drain)} minutes after the start: {who_drains(drain)} {minutes(drain)} "
+            "minutes before the end",
             "copy starts and ends from StartDate and EndDate in aws ec2 describe-capacity-reservations",
         )
     elif ends - starts > _LONGEST:

@@ -58,11 +58,11 @@ _INSTEAD = {
     "kubernetes.api-server": "remove it",
     "kubernetes.cluster-name": "remove it",
     "kubernetes.cluster-certificate": "remove it",
-    "kubernetes.max-pods": "remove it: the plan assumes the default number of pods on a node",
-    "kubernetes.kube-reserved": "remove it: the plan assumes the default reservations of the kubelet",
-    "kubernetes.system-reserved": "remove it: the plan assumes the default reservations of the kubelet",
-    "kubernetes.eviction-hard": "remove it: the plan assumes the default reservations of the kubelet",
-    "bootstrap-commands.local-nvme": "rename it: the program already uses local-nvme",
+    "kubernetes.max-pods": "remove the setting: the plan assumes the default number of pods on a node",
+    "kubernetes.kube-reserved": "remove the setting: the plan assumes the default reservations of the kubelet",
+    "kubernetes.system-reserved": "remove the setting: the plan assumes the default reservations of the kubelet",
+    "kubernetes.eviction-hard": "remove the setting: the plan assumes the default reservations of the kubelet",
+    "bootstrap-commands.local-nvme": "rename the command: the program already uses local-nvme",
     "container-runtime.snapshotter": "write image.fast_pull",
 }
 """Suggested fix for each bootstrap setting that the program or another field already sets."""

@@ -42,7 +42,7 @@ def check_bucket(one: Bucket, cluster: EksCluster, here: Problems, name: str = "
         here.at(name).add(
             f"{one.bucket!r}, a directory bucket",
             "a general purpose bucket: a directory bucket is in one zone and has its own permissions",
-            "take another bucket, or type: lustre",
+            "use another bucket, or type: lustre",
         )
     elif "_" in one.bucket or len(one.bucket) > _LONGEST_NAME:
         here.at(name).add(
@@ -54,8 +54,8 @@ def check_bucket(one: Bucket, cluster: EksCluster, here: Problems, name: str = "
 
 
 def plan_bucket(name: str, one: BucketStorage, cluster: EksCluster) -> Iterator[VolumePlan]:
-    """Yield the volume of each team of the storage entry `one`. If the stack file names no teams for the entry,
-    the caller has set `one.teams` to all teams.
+    """Yield a volume for each team of a storage entry. If the stack file names no teams for the entry, `one.teams`
+    already contains all teams.
     """
     for team in one.teams or ():
         yield VolumePlan(
@@ -80,9 +80,9 @@ def _source(one: BucketStorage) -> str:
 
 
 def _mount_options(one: BucketStorage, cluster: EksCluster) -> Iterator[str]:
-    # Pods cannot read the region from the instance metadata, because the metadata hop limit is 1. With a region
-    # option, Mountpoint does not follow a redirect to another region (awslabs/mountpoint-s3,
-    # validate_client_for_bucket; read 2026-11-29).
+    # Pods cannot read the region from the instance metadata, because the metadata hop limit is 1.
+    # With the option `region`, Mountpoint does not follow a redirect to another region.
+    # Source: awslabs/mountpoint-s3, validate_client_for_bucket; read 2026-11-29.
     yield f"region {cluster.region}"
     if one.directory:
         yield f"prefix {one.directory}"

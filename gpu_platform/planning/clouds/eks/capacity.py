@@ -54,10 +54,10 @@ def reserved(capacity: Capacity) -> bool:
 
 
 def avoids_reservations(pool: Pool, pools: Iterable[Pool]) -> bool:
-    """Return whether the nodes of an on-demand pool must avoid reservations. They must if one of `pools` names a
-    reservation that they would otherwise use.
+    """Return whether the nodes of an on-demand pool must avoid reservations.
 
-    Karpenter uses no open reservations for on-demand nodes.
+    This is true if one of `pools` names a reservation that these nodes would otherwise use. Karpenter uses no open
+    reservations for on-demand nodes.
     """
     if not isinstance(pool.capacity, OnDemand):
         return False
@@ -136,13 +136,14 @@ def _check_block(
     if ends is None:
         here.at("ends").add(
             f"nothing, with needed_until {block.needed_until.isoformat()}",
-            "the end of the block, because needed_until is compared with it; without needed_until, none is needed",
+            "the end of the block, because needed_until is compared with the end; "
+            "without needed_until, ends is not required",
             "copy ends from EndDate in aws ec2 describe-capacity-reservations",
         )
     elif ends - drain < block.needed_until:
         here.at("ends" if block.blocks is None else "blocks").add(
             f"{ends.isoformat()}, so nodes drain from {(ends - drain).isoformat()}",
             f"an end at least {minutes(drain)} minutes after needed_until ({block.needed_until.isoformat()}): "
-            f"{who_drains(drain)} that long before the end",
+            f"{who_drains(drain)} {minutes(drain)} minutes before the end",
             "extend the block, or lower needed_until",
         )

@@ -156,8 +156,7 @@ def eks(
         network=CloudNetwork(
             # AWS supports network policies of the VPC CNI only for pods that have an owner reference.
             # An existing cluster may use another network plugin, which the stack file does not name.
-            # Source: EKS user guide, "Limit Pod traffic with Kubernetes network policies", considerations; read
-            # 2026-11-26.
+            # Source: EKS user guide, "Limit Pod traffic with Kubernetes network policies"; read 2026-11-26.
             isolates_bare_pods=False,
             closed_ports=_closed_ports(cluster.security_groups),
             pod_egress=_POD_EGRESS[: 1 if create is not None else 2],
@@ -172,10 +171,11 @@ def eks(
     )
 
 
-# The addresses of the EKS Pod Identity agent on each node. Both are needed, because an existing cluster may use
-# IPv6. Sources: EKS user guide, "Set up the Amazon EKS Pod Identity Agent" (169.254.170.23 and fd00:ec2::23), and
-# "Limit Pod traffic with Kubernetes network policies" (rules of the other address family are ignored); read
-# 2026-11-26.
+# The addresses of the EKS Pod Identity agent on each node.
+# The IPv6 address is needed as well, because an existing cluster may use IPv6.
+# Network policies ignore rules of the address family that the cluster does not use.
+# Source: EKS user guide, "Set up the Amazon EKS Pod Identity Agent"; read 2026-11-26.
+# Source: EKS user guide, "Limit Pod traffic with Kubernetes network policies"; read 2026-11-26.
 _POD_EGRESS: Final = (
     PodEgress(name="identity", cidr="169.254.170.23/32", ports=((80, "TCP"),)),
     PodEgress(name="identity-ipv6", cidr="fd00:ec2::23/128", ports=((80, "TCP"),)),

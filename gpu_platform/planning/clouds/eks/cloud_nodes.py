@@ -43,12 +43,13 @@ _EMPTY_BLOCK: Final = (
     "a node group of a capacity block must have desired size 0 while EKS updates it, because the block has no "
     "instance for a replacement"
 )
-# Karpenter docs, troubleshooting, "Missing Service Linked Role"; AWS Batch user guide (the error if the role
-# exists); read 2026-11-23. EC2 Auto Scaling may create the role itself (AutoScalingServiceRolePolicy).
+# The creation of the role fails if the role already exists.
+# EC2 Auto Scaling may create the role itself (AutoScalingServiceRolePolicy).
+# Sources: Karpenter docs, "Missing Service Linked Role"; AWS Batch user guide; read 2026-11-23.
 _SPOT_ROLE: Final = AccountNeed(
     name="role AWSServiceRoleForEC2Spot",
     why="spot nodes of Karpenter: an account that never used spot has no service-linked role for EC2 Spot",
-    fix="run aws iam get-role --role-name AWSServiceRoleForEC2Spot, and if there is none: "
+    fix="run aws iam get-role --role-name AWSServiceRoleForEC2Spot, and if the role does not exist, run "
     "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
 )
 
@@ -77,8 +78,8 @@ def node_group_nodes(plan: EksPoolPlan, cluster: EksCluster, catalog: Catalog) -
         huge_pages_mib=EFA_HUGE_PAGES_MIB if efa else plan.huge_pages * HUGE_PAGE_MIB,
         autoscaled=plan.autoscaled,
         sets_size="on-edit" if plan.keeps_size else "always",
-        # Nodes with a custom AMI keep the AMI's Kubernetes version, and get their labels only when they are
-        # created.
+        # Nodes with a custom AMI keep the AMI's Kubernetes version.
+        # Labels are set on nodes with a custom AMI only when the nodes are created.
         keeps_version=plan.ami is not None,
         relabels_in_place=plan.ami is None,
         nic_resources={} if plan.dranet else efa_resources(efa),
@@ -213,7 +214,7 @@ def _karpenter_moves(disruption: Mapping[str, Any], age: str) -> str:
 
 
 def _karpenter_drain(grace: int, age: str) -> PodEnding:
-    """Return why Karpenter terminates pods, and how long it takes at most to drain a node.
+    """Return why Karpenter terminates pods, and the maximum time to drain a node.
 
     Pods with the annotation karpenter.sh/do-not-disrupt delay the drain for at most this time (Karpenter docs,
     Disruption; read 2026-11-28).
@@ -237,8 +238,8 @@ def _karpenter_rolls(plan: KarpenterPoolPlan, grace: int) -> RollLimits:
         f"{duration_text(grace)} (terminationGracePeriod)"
     )
     # Karpenter replaces a node that runs pods only if it can create a replacement node first.
-    # Sources: sigs.k8s.io/karpenter v1.14.1, disruption/drift.go: ComputeCommands; karpenter-provider-aws v1.14.1,
-    # offering/reserved_capacity_resolver.go; read 2026-11-29.
+    # Source: sigs.k8s.io/karpenter v1.14.1, disruption/drift.go: ComputeCommands; read 2026-11-29.
+    # Source: karpenter-provider-aws v1.14.1, offering/reserved_capacity_resolver.go; read 2026-11-29.
     spare = "while the reservation has a free instance" if plan.reservations and not held else ""
     if spare:
         unlimited += (

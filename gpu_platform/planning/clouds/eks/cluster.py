@@ -399,7 +399,7 @@ def _plan_create(
         subject=f"cluster {cluster.name}",
         what="addresses of pods",
         chosen="prefixes of 16 addresses (VPC CNI, ENABLE_PREFIX_DELEGATION)",
-        why="EFA-only interfaces have no addresses, so a node would run out of single addresses before it has "
+        why="EFA-only interfaces have no addresses, so a node would run out of single addresses before it runs "
         "maxPods pods (the limit on EKS images)",
     )
     of_pods = tuple(

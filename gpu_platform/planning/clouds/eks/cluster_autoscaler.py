@@ -36,8 +36,8 @@ EKS sets the usual autoscaler tags on all groups, including groups of other owne
 """
 
 _TEMPLATE: Final = "k8s.io/cluster-autoscaler/node-template"
-# A node is removed only if its utilisation is below the threshold. A threshold of 0 would keep nodes without pods,
-# because their utilisation is 0.
+# A node is removed only if its utilisation is below the threshold.
+# A threshold of 0 would also keep nodes without pods, because the utilisation of such nodes is 0.
 _ONLY_EMPTY: Final = "0.01"
 _UNDERUSED: Final = "0.5"
 _NEVER: Final = "8760h"
@@ -45,8 +45,8 @@ _UNREADY_SECONDS: Final = (
     1200  # the autoscaler removes an unready node after this time unless a tag sets another time
 )
 _NEW_NODE_SECONDS: Final = 900  # the autoscaler replaces a new node that is still not ready after this time
-# The kubelet evicts pods when less than 10 % of a file system is free. The file system itself and the image also
-# take space.
+# The kubelet evicts pods when less than 10 % of a file system is free.
+# The file system's metadata and the node image also use space on the disk.
 _USABLE_SHARE: Final = 0.85
 
 

@@ -83,13 +83,13 @@ def _values(
         },
         # A pod may fit several pools with different CPU, memory and GPUs.
         # The pool that would waste the least gets the new node.
-        # The flag balance-similar-node-groups is not set, because every pool has its own label, so no two groups
-        # are similar.
+        # Every pool has a different label, so no two node groups are similar.
+        # The flag balance-similar-node-groups would therefore have no effect.
         "extraArgs": {
             # The Node Readiness Controller sets this taint on new nodes.
             # The autoscaler recognises the program's other startup taint by its prefix.
-            # Without this flag, the autoscaler would conclude that no pod fits on a new node
-            # (kubernetes/autoscaler, utils/taints/taints.go, 2026-11-29).
+            # Without the flag startup-taint, the autoscaler would conclude that no pod fits on a new node.
+            # Source: kubernetes/autoscaler, utils/taints/taints.go; read 2026-11-29.
             "startup-taint": names.READINESS_TAINT_KEY,
             "expander": "priority,least-waste" if priorities else "least-waste",
             **slow_start_flags(scaled),

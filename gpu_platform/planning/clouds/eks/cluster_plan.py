@@ -115,8 +115,8 @@ class IamPlan:
     """How IAM roles are created.
 
     `boundary` is the ARN of the permissions boundary. `node_role` is the ARN of an existing role for nodes.
-    `cluster` is a pattern for the cluster's ARN, with `*` for the account if the stack file names none. IAM
-    roles are global, but names of clusters are unique only within a region.
+    `cluster` is a pattern for the cluster's ARN, with `*` for the account if the stack file names no account.
+    IAM roles are global, but names of clusters are unique only within a region.
     """
 
     cluster: str
@@ -294,7 +294,7 @@ class EksClusterPlan:
     region: str
     account: str | None
     kubernetes: str | None
-    """Minor version. For an existing cluster, the version that the stack file declares."""
+    """Kubernetes minor version. For an existing cluster, this is the version that the stack file declares."""
     operator: str
     operator_kubernetes: tuple[str, str]
     """Lowest and highest minor version that the GPU Operator's release supports."""

@@ -63,9 +63,9 @@ def check_compute_class(cluster: EksCluster, pools: Sequence[Pool], problems: Pr
     managed = [pool for pool in pools if pool.provisioner == "managed"]
     if by_karpenter and managed:
         here.add(
-            f"{', '.join(by_karpenter)} of Karpenter together with managed "
-            f"{', '.join(pool.name for pool in managed)}",
-            f"pools of one provisioner: {BOTH_ADD_NODES}",
+            f"{', '.join(by_karpenter)} with provisioner: karpenter, and "
+            f"{', '.join(pool.name for pool in managed)} with provisioner: managed",
+            f"pools with the same provisioner: {BOTH_ADD_NODES}",
             "write the same provisioner in all pools of the class",
         )
     elif cluster.parts.cluster_autoscaler != "install" and any(pool.count.is_range for pool in managed):

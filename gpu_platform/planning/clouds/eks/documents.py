@@ -19,7 +19,7 @@ from gpu_platform.planning.clouds.eks.resource_names import LONGEST_ROLE
 from gpu_platform.planning.clouds.eks.user_data import write_user_data
 from gpu_platform.planning.pools.section import PoolPlan
 
-_ACCOUNT: Final = "123456789012"  # has the same length as any account ID
+_ACCOUNT: Final = "123456789012"  # every account ID has this length
 _SUFFIX: Final = "-1234567"  # suffix that Pulumi appends
 _ACCESS_BYTES: Final = 3000
 """Number of bytes in each node's user data for the endpoint, certificate and network of the cluster.

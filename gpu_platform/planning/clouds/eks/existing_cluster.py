@@ -142,8 +142,8 @@ def network_policy_warning(found: ExistingEksFacts, plan: EksClusterPlan) -> Pro
     problems = Problems("cluster")
     problems.at("name").add(
         f"the VPC CNI of {plan.name} without {_NETWORK_POLICY}",
-        "the option set, unless another network plugin enforces NetworkPolicies: otherwise pods of teams reach "
-        "each other and every address, regardless of `egress` and the isolation of the teams",
+        "this option set to true, unless another network plugin enforces NetworkPolicies: otherwise pods of teams "
+        "reach each other and every address, regardless of `egress` and the isolation of the teams",
         f"aws eks update-addon --cluster-name {plan.name} --addon-name {VPC_CNI} --resolve-conflicts PRESERVE "
         f"--configuration-values '{values}'",
     )

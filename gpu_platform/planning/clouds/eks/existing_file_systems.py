@@ -42,15 +42,15 @@ def check_existing(one: ExistingStorage, here: Problems) -> None:
 
 
 def plan_existing(name: str, one: ExistingStorage, cluster: EksCluster) -> Iterator[VolumePlan]:
-    """Yield the volume of each team of the storage entry `one`. If the stack file names no teams for the entry,
-    the caller has set `one.teams` to all teams.
+    """Yield a volume for each team of a storage entry. If the stack file names no teams for the entry, `one.teams`
+    already contains all teams.
     """
     for team in one.teams or ():
         path = one.path(team)
         source = f"{_NAMES[one.system]} {one.file_system}/{path}"
         # The EFS driver reads the directory from the volume handle, and the FSx driver from the volume attributes.
-        # FSx handles also contain the directory, because the kubelet treats volumes with the same handle as one
-        # volume.
+        # The kubelet treats volumes with the same handle as one volume.
+        # Handles of FSx volumes therefore also contain the directory.
         handle = f"{one.file_system}:/{path}" if path else one.file_system
         if one.system == "efs":
             yield VolumePlan(

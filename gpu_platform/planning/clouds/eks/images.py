@@ -22,29 +22,31 @@ from gpu_platform.stack.sharing import Dra, Mig
 
 DEFAULT_FAMILY = "al2023"
 # EKS release versions and Karpenter aliases.
-# Sources: awslabs/amazon-eks-ami, release v20260818; Karpenter docs, "Managing AMIs"; EKS API,
-# Nodegroup.releaseVersion of Bottlerocket (version and commit); read 2026-11-23.
+# Sources: awslabs/amazon-eks-ami, release v20260818; Karpenter docs, "Managing AMIs"; read 2026-11-23.
+# Source: EKS API, Nodegroup.releaseVersion of Bottlerocket (version and commit); read 2026-11-23.
 _RELEASES = {
     "al2023": (re.compile(r"(?P<minor>1\.\d+)\.\d+-\d{8}"), "1.36.2-20260818"),
     "bottlerocket": (re.compile(r"\d+\.\d+\.\d+-[0-9a-f]{8}"), "1.64.0-2f4c3a1b"),
 }
-# First releases with SOCI. For AL2023, v20250821 added SOCI (amazon-eks-ami#2352), and v20260120 put its directory
-# on local disks (#2548). Bottlerocket has had SOCI since 1.44.0.
+# First releases whose SOCI can use local disks.
+# AL2023 has had SOCI since v20250821 (amazon-eks-ami#2352).
+# AL2023 has had the directory of SOCI on local disks since v20260120 (amazon-eks-ami#2548).
+# Bottlerocket has had SOCI since 1.44.0.
 _FIRST_WITH_SOCI = {"al2023": "20260120", "bottlerocket": "1.44.0"}
 # In older releases the runtime gives all GPUs of a node to any container with NVIDIA_VISIBLE_DEVICES=all.
-# CUDA images set this variable themselves, so no admission policy can detect it (awslabs/amazon-eks-ami#2706,
-# v20260423; read 2026-11-25).
+# CUDA images set this variable themselves, so no admission policy can detect the variable.
+# Source: awslabs/amazon-eks-ami#2706, v20260423; read 2026-11-25.
 _FIRST_WITHOUT_BYPASS = {"al2023": "20260423"}
 _ORDER = {"al2023": re.compile(r"\d{8}$"), "bottlerocket": re.compile(r"\d+\.\d+\.\d+")}
 _ALIASES = {"al2023": re.compile(r"v\d{8}"), "bottlerocket": re.compile(r"v\d+\.\d+\.\d+")}
 
 
 # The provider calls UpdateNodegroupVersion for every change to the launch template, version or release.
-# It sends the release only if the release changed.
-# Otherwise EKS uses the newest release, and does not allow an older release afterwards.
-# Sources: terraform-provider-aws, internal/service/eks/node_group.go, resourceNodeGroupUpdate, and its issue
-# 40902; EKS API, UpdateNodegroupVersion, releaseVersion; EKS user guide, "Update a managed node group"; read
-# 2026-11-29.
+# The provider sends the release only if the release changed.
+# If the request contains no release, EKS uses the newest release, and allows no older release afterwards.
+# Source: terraform-provider-aws#40902 and internal/service/eks/node_group.go; read 2026-11-29.
+# Source: EKS API, UpdateNodegroupVersion, releaseVersion; read 2026-11-29.
+# Source: EKS user guide, "Update a managed node group"; read 2026-11-29.
 _NEWEST: Final = "the new nodes get the newest EKS image"
 
 
@@ -190,7 +192,7 @@ def check_image(pool: Pool, machine: MachineType, catalog: Catalog, problems: Pr
         here.at("driver").add(
             f"{image.driver!r} without ami or release",
             "driver only together with ami or release: the newest EKS image has its own driver",
-            "remove driver, or name the AMI or release that has it",
+            "remove driver, or name the AMI or release that contains this driver",
         )
     if image.release is not None:
         _check_release(pool, image.release, here.at("release"))

@@ -212,11 +212,11 @@ def _capacity_type(pool: Pool) -> Literal["on-demand", "spot", "reserved"]:
 def _limits(pool: Pool, machine: MachineType, settings: Karpenter) -> dict[str, str]:
     """Return the limits for all nodes of the pool together.
 
-    Karpenter compares `nodes` only with existing nodes, so it may create more nodes if many pods wait at the same
-    time. Karpenter also counts the CPU and GPUs of nodes that it is about to create. A running node has the same
-    CPU, but if its GPUs are shared, it advertises shares instead of GPUs. Therefore, in this case only the CPU
-    limit is exact both before and after a node starts. Larger alternatives use more CPU, so the pool gets fewer of
-    these nodes, unless `karpenter.limits` allows more.
+    Karpenter compares the limit `nodes` only with existing nodes, so it may create more nodes if many pods wait at
+    the same time. Karpenter also counts the CPU and GPUs of nodes that it is about to create. A running node has
+    the same CPU, but if its GPUs are shared, it advertises shares instead of GPUs. Therefore, in this case only
+    the CPU limit is exact both before and after a node starts. Larger alternatives use more CPU, so the pool gets
+    fewer of these nodes, unless `karpenter.limits` allows more.
 
     Source: sigs.k8s.io/karpenter v1.14.1, pkg/controllers/provisioning (scheduling/scheduler.go: subtractMax;
     provisioner.go: Create); read 2026-11-28.

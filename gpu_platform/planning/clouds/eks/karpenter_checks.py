@@ -86,14 +86,14 @@ def _check_sharing(pool: Pool, here: Problems) -> None:
         case Mig():
             here.at("mode").add(
                 "'mig' with Karpenter",
-                "none, or time-slicing and mps with rename: false: Karpenter supports no nvidia.com/mig-*, and "
+                "none, or time-slicing or mps with rename: false: Karpenter supports no nvidia.com/mig-*, and "
                 "with strategy single it counts whole GPUs, not instances",
                 managed_instead(pool),
             )
         case Dra():
             here.at("mode").add(
                 "'dra' with Karpenter",
-                "none, or time-slicing and mps with rename: false: Karpenter ignores resource claims",
+                "none, or time-slicing or mps with rename: false: Karpenter ignores resource claims",
                 managed_instead(pool),
             )
         case _:
@@ -103,7 +103,7 @@ def _check_sharing(pool: Pool, here: Problems) -> None:
 def _check_primary_interface(pool: Pool, machine: MachineType, family: AwsFamily, here: Problems) -> None:
     if not uses_efa(pool, machine) or layout_of(pool, family) == "ena-and-efa":
         return
-    plain = "an EC2NodeClass has no EFA on the primary interface"
+    plain = "an EC2NodeClass does not support EFA on the primary interface"
     if takes_plain_primary(family):
         here.at("layout").add(
             "'efa-primary' with Karpenter", f"ena-and-efa: {plain}", f"remove layout, or {managed_instead(pool)}"
@@ -121,7 +121,8 @@ def _check_memory_manager(pool: Pool, here: Problems) -> None:
     if static and (pool.image.family or DEFAULT_FAMILY) == "bottlerocket":
         here.add(
             "'static' on Bottlerocket with Karpenter",
-            "none: Karpenter drops memory-manager-reserved-memory, and the kubelet does not start without it",
+            "none: Karpenter drops memory-manager-reserved-memory, and the kubelet does not start without this "
+            "setting",
             "write memory: none, or image: {family: al2023}",
         )
 

@@ -114,7 +114,7 @@ def check_network(
             f"true on {machine.name}, which has no EFA",
             "true only on machine types with EFA"
             + (f": {', '.join(larger)}" if larger else f"; {family.name} has none"),
-            f"take {larger[0]}, or remove rdma" if larger else "remove rdma, or take another machine type",
+            f"use {larger[0]}, or remove rdma" if larger else "remove rdma, or use another machine type",
         )
         return
     if network.layout is None:
@@ -160,10 +160,10 @@ def check_pod_interfaces(
     if pool.provisioner == "managed" and layout_of(pool, family) == "ena-and-efa" and family.first_efa_card == 0:
         fix = "write layout: efa-primary, which uses only one interface of network card 0"
     else:
-        fix = "write rdma: false, or give the cluster no pod subnets"
+        fix = "write rdma: false, or remove the pod subnets of the cluster"
     problems.at("network").at("layout").add(
         f"all {machine.default_enis} interfaces of network card 0 of {machine.name} in use, and pod subnets",
-        "an interface left for pods: with pod subnets, pods get no addresses from the primary interface",
+        "a free interface for pods: with pod subnets, pods get no addresses from the primary interface",
         fix,
     )
 

@@ -22,9 +22,9 @@ _MIG: Final = "mig"
 _AMD64: Final = "amd64"
 
 # By default the DaemonSet that detects broken GPUs has no tolerations.
-# It must not run on MIG nodes.
-# The MIG mode of a GPU cannot be changed while a process uses the GPU, and the MIG manager does not stop this
-# DaemonSet.
+# This DaemonSet must not run on MIG nodes.
+# The MIG mode of a GPU cannot be changed while a process uses the GPU.
+# The MIG manager does not stop the agent's DaemonSet before it changes the MIG mode.
 AGENT_CONFIGURATION: Final[Mapping[str, Any]] = {
     "dcgmAgent": {
         "tolerations": [{"operator": "Exists"}],

@@ -16,23 +16,24 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.cluster import EksCluster
 
 # Oldest Karpenter releases that support the fields of a plan.
-# The CRD of v1.11.0 has `networkInterfaces` and `placementGroupSelector`, but the CRD of v1.10.2 does not. v1.3.0
-# has `capacityReservationSelectorTerms`.
+# The fields `networkInterfaces` and `placementGroupSelector` have been in the CRD since v1.11.0.
+# The field `capacityReservationSelectorTerms` has been in the CRD since v1.3.0.
 # Capacity blocks need v1.6.0 (#8011), because EC2 requires a market type that older releases do not send.
-# Sources: aws/karpenter-provider-aws, pkg/apis/crds; Karpenter docs, Settings, "Feature gates" (ReservedCapacity),
-# and reference "CloudFormation" of 1.14 (permissions); read 2026-11-29.
+# Source: aws/karpenter-provider-aws, pkg/apis/crds; read 2026-11-29.
+# Source: Karpenter docs, Settings, "Feature gates" (ReservedCapacity); read 2026-11-29.
+# Source for the permissions: Karpenter 1.14 docs, reference "CloudFormation"; read 2026-11-29.
 _API: Final = "1.0.0"
 _RESERVATIONS: Final = "1.3.0"
 _BLOCKS: Final = "1.6.0"
 _GATE_ON: Final = "1.6"
 _LAYOUTS: Final = "1.11.0"
-# Karpenter docs, NodeClasses, spec.instanceProfile, and getting started, "Private clusters"; IAM user guide,
-# "Create a VPC endpoint for IAM". Read 2026-11-29.
+# Source: Karpenter docs, NodeClasses, spec.instanceProfile, and "Private clusters"; read 2026-11-29.
+# Source: IAM user guide, "Create a VPC endpoint for IAM"; read 2026-11-29.
 _NEEDS_IAM: Final = (
-    "its pods must reach the IAM API, because they create the instance profile of nodes: a VPC can have an IAM "
-    "endpoint only in the Region of IAM's control plane (us-east-1 for commercial Regions). Without a route to "
-    "the internet or to this endpoint, no node class becomes ready, and `up` times out; pools with "
-    "provisioner: managed need no such route"
+    "Karpenter's pods must reach the IAM API, because they create the instance profile of nodes: "
+    "a VPC can have an IAM endpoint only in the Region of IAM's control plane (us-east-1 for commercial Regions). "
+    "Without a route to the internet or to this endpoint, no node class becomes ready, and `up` times out; "
+    "pools with provisioner: managed need no such route"
 )
 
 
@@ -139,12 +140,15 @@ def plan_parts(
 def _least(pools: Sequence[KarpenterPoolPlan]) -> tuple[str, str]:
     """Return the oldest Karpenter release that supports the features that the pools use, and the reason."""
     if named := [pool.name for pool in pools if pool.placement_group is not None or pool.efa_interfaces]:
-        return _LAYOUTS, f"its EC2NodeClass has the EFA interfaces and placement groups of pools ({listed(named)})"
+        return (
+            _LAYOUTS,
+            f"older releases do not support the EFA interfaces and placement groups of pools ({listed(named)})",
+        )
     if named := [pool.name for pool in pools if pool.blocks]:
-        return _BLOCKS, f"it launches nodes in the capacity blocks of pools ({listed(named)})"
+        return _BLOCKS, f"older releases do not support the capacity blocks of pools ({listed(named)})"
     if named := [pool.name for pool in pools if pool.reservations]:
-        return _RESERVATIONS, f"its EC2NodeClass has the reservations of pools ({listed(named)})"
-    return _API, "its API is karpenter.sh/v1"
+        return _RESERVATIONS, f"older releases do not support the reservations of pools ({listed(named)})"
+    return _API, "older releases do not have the API karpenter.sh/v1"
 
 
 def explain_parts(
@@ -186,18 +190,18 @@ def _of_owners(
 def _needs(cluster: EksCluster, part: PartPlan, karpenter: Sequence[KarpenterPoolPlan]) -> Iterator[str]:
     """Yield the requirements for a controller that the owner installs."""
     if part.name == "efa_plugin":
-        yield "it must run on nodes with the label vpc.amazonaws.com/efa.present and tolerate their taints"
+        yield "the plugin must run on nodes with the label vpc.amazonaws.com/efa.present and tolerate their taints"
     elif part.name == "cluster_autoscaler":
         yield (
-            "it must discover the node groups by k8s.io/cluster-autoscaler/enabled and "
+            "the autoscaler must discover the node groups by k8s.io/cluster-autoscaler/enabled and "
             f"k8s.io/cluster-autoscaler/{cluster.name}, which are the tags that EKS sets"
         )
         yield (
-            "its IAM policy must allow eks:DescribeNodegroup, to read the labels and taints of a pool "
-            "without nodes; otherwise such a pool gets no nodes"
+            "the autoscaler's IAM policy must allow eks:DescribeNodegroup, to read the labels and taints of a "
+            "pool without nodes; otherwise such a pool gets no nodes"
         )
     elif part.name == "dranet":
-        yield f"it must run on nodes with the label {names.EFA_DRIVER_LABEL} and tolerate their taints"
+        yield f"the driver must run on nodes with the label {names.EFA_DRIVER_LABEL} and tolerate their taints"
     else:
         yield from _needs_of_karpenter(cluster, part, karpenter)
 
@@ -210,15 +214,17 @@ def _needs_of_karpenter(cluster: EksCluster, part: PartPlan, pools: Sequence[Kar
     if role is not None:
         yield f"nodes get the IAM role {role}, which needs an access entry"
     else:
-        yield "its IAM policy must allow iam:PassRole on the role of Karpenter's nodes that the program creates"
+        yield (
+            "Karpenter's IAM policy must allow iam:PassRole on the role of the nodes, which the program creates"
+        )
     if any(pool.reservations for pool in pools):
         yield (
-            "its IAM policy must allow ec2:DescribeCapacityReservations, and ec2:RunInstances and ec2:CreateFleet "
-            f"on capacity-reservation/*; its feature gate ReservedCapacity must be on, as it is by "
-            f"default from {_GATE_ON}"
+            "Karpenter's IAM policy must allow ec2:DescribeCapacityReservations, "
+            "and ec2:RunInstances and ec2:CreateFleet on capacity-reservation/*; "
+            f"the feature gate ReservedCapacity must be on, as it is by default from {_GATE_ON}"
         )
     if any(pool.placement_group is not None for pool in pools):
         yield (
-            "its IAM policy must allow ec2:DescribePlacementGroups, and ec2:RunInstances and ec2:CreateFleet on "
-            "placement-group/*"
+            "Karpenter's IAM policy must allow ec2:DescribePlacementGroups, "
+            "and ec2:RunInstances and ec2:CreateFleet on placement-group/*"
         )

@@ -223,8 +223,8 @@ def plan_eks_pool(
     own_image = pool.image.ami is not None
     new_taints = (*requirements.taints, *requirements.startup_taints)
     plan = EksPoolPlan(
-        # The name is unique within the cluster. EKS allows 63 characters, Pulumi may add 8, and a pool's name has
-        # up to 40.
+        # The name of a node group must be unique within the cluster.
+        # EKS allows 63 characters: a pool's name has up to 40 characters, and Pulumi may add 8 characters.
         node_group=pool.name,
         instance_type=machine.name,
         alternatives=pool.alternatives,

@@ -147,8 +147,9 @@ def _karpenter(pool: KarpenterPoolPlan, machine_type: str, capacity_type: str) -
     }
     node_class, zones = _spec(pool.node_class), pool.zones
     if pool.several_blocks:
-        # A new block in another zone does not change the nodes of other blocks, because Karpenter compares a node
-        # with the current selection (docs, disruption, drift, read 2026-11-23).
+        # A new block in another zone does not change the nodes of other blocks.
+        # Karpenter compares each node with the blocks and zones that the pool selects at this time.
+        # Source: Karpenter docs, disruption, drift; read 2026-11-23.
         requirements = [one for one in requirements if one["key"] != _ZONE]
         node_class = {key: val for key, val in node_class.items() if key != "capacityReservationSelectorTerms"}
         zones = ()

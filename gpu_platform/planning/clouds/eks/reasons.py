@@ -20,7 +20,7 @@ from gpu_platform.stack.pool import CapacityBlock, Pool, Reservation, Spot
 from gpu_platform.stack.sharing import Mig
 
 _Line = tuple[str, str, str]
-_OWNER = "whoever scales the pool"
+_OWNER = "the person who scales the pool"
 _LONG_WORK: Final = ("training", "development")
 
 
@@ -107,7 +107,7 @@ def _who_scales(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> str:
             else "no autoscaler changes this number"
         )
         who = " or ".join(dict.fromkeys(_who_drains(block) for block in plan.blocks))
-        return f"{who}, at the end of the block, sets the number of nodes, and {owner}"
+        return f"at the end of the block, {who} sets the number of nodes, and {owner}"
     if plan.autoscaled:
         disruption = DISRUPTION[pool.workload]
         removed = "underused" if disruption.policy == "WhenEmptyOrUnderutilized" else "empty"
@@ -271,7 +271,7 @@ def _end_of(block: BlockPlan) -> str:
     """Return what drains the nodes of a block, and how long before the end of the block."""
     early, who = minutes(block.window.drain), _who_drains(block)
     if who == _OWNER:
-        return f"without ends in the stack file you must scale the pool to zero {early} minutes"
+        return f"because ends is not in the stack file, you must scale the pool to zero {early} minutes"
     return f"{who} drains the nodes {early} minutes"
 
 

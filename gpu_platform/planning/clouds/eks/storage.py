@@ -428,8 +428,8 @@ def _by_class(name: str, one: StorageClass, cluster: EksCluster) -> Decision:
         case NfsStorage():
             chosen = f"EFS {one.file_system or 'file system for this class'}"
             why = "shared by the pods of all nodes; each claim is a directory"
-            # The driver's option to delete files has deleted whole file systems (kubernetes-sigs/
-            # aws-efs-csi-driver#411, #1085, #1695, the last one open; read 2026-11-30), so it is off.
+            # The driver's option to delete files is off, because it has deleted whole file systems.
+            # Source: kubernetes-sigs/aws-efs-csi-driver#411, #1085 and #1695 (open); read 2026-11-30.
             kept = "the files of a deleted claim stay" + (
                 "" if one.retain else ", only its access point is deleted"
             )

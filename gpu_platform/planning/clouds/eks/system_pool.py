@@ -114,8 +114,8 @@ def size_system_pool(
     """
     declared = cluster.create.system.machine_types if cluster.create is not None else ()
     if not declared:
-        # At most `_COUNTED` nodes are considered.
-        # Otherwise, an edit to `desired` could change the machine type, and the nodes would be replaced.
+        # The machine type is chosen for at most `_COUNTED` nodes.
+        # With more nodes, an edit to `desired` could change the machine type, which replaces all nodes.
         count = min(pool.desired_size, _COUNTED)
         size = next((size for size in _SIZES if not demands.missing(_types(size), count)), _SIZES[-1])
         pool = replace(pool, instance_types=_types(size))
@@ -159,7 +159,7 @@ def _fix(pool: SystemPool, demands: Demands) -> str:
     for count in range(pool.desired_size + 1, pool.desired_size + _MOST_TRIED):
         if not demands.missing(pool.instance_types, count):
             return f"write desired: {count} and max: {max(count, pool.max_size)}"
-    return "take larger machine types and more nodes, or fewer add-ons"
+    return "use larger machine types and more nodes, or fewer add-ons"
 
 
 def _types(size: str) -> tuple[str, ...]:

@@ -9,8 +9,8 @@ from gpu_platform.base import names
 from gpu_platform.planning.problems import Problems
 
 # Load balancers and autoscalers choose subnets and groups by tags with the domains kubernetes.io and k8s.io.
-# Sources: AWS General Reference, tag naming limits (aws:); EKS user guide, tags of resources; the CRD of
-# EC2NodeClass in Karpenter 1.14 (restricted tags); read 2026-11-28.
+# Sources: AWS General Reference, tag naming limits; EKS user guide, tags of resources; read 2026-11-28.
+# Source for the restricted tags: CRD of EC2NodeClass in Karpenter 1.14; read 2026-11-28.
 _PREFIXES: Final = ("aws:", "eks:")
 _DOMAINS: Final = (*names.RESERVED_DOMAINS, "karpenter.sh", "karpenter.k8s.aws")
 _NAME: Final = "Name"  # the program sets it on each resource

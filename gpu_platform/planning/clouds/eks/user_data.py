@@ -34,7 +34,7 @@ _SYSCTL_FILE = "/etc/sysctl.d/99-gpu-platform.conf"
 _BOUNDARY = "NODECONFIG"  # a random boundary would change the launch template on every run
 _BOTTLEROCKET_STATE = ("/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods")
 _SOCI_STATE = "/var/lib/soci-snapshotter"
-# nodeadm sets the same values on AL2023.
+# On AL2023, nodeadm sets the same values for parallel image pulls.
 _PARALLEL_PULL = {
     "pull-mode": "parallel-pull-unpack",
     "parallel-pull-unpack": {
@@ -55,7 +55,7 @@ def user_data(
     kernel: KernelSettings | None = None,
     bootstrap: NodeBootstrap | None = None,
 ) -> UserData | None:
-    """Return the user data that a pool needs in addition to what EKS or Karpenter adds, or None."""
+    """Return the user data that a pool needs in addition to the user data that EKS or Karpenter adds, or None."""
     bootstrap = bootstrap or NodeBootstrap()
     nvme = pool.local_nvme and machine.local_nvme_gb > 0
     if pool.image.family == "bottlerocket":
@@ -193,9 +193,10 @@ def _bottlerocket_cluster(cluster: ClusterAccess) -> dict[str, str]:
 
 
 def _kubelet_config(machine: MachineType, kubelet: Kubelet) -> dict[str, Any]:
-    # maxPods is not set. On managed node groups with EKS images, the NodeConfig that EKS adds overrides this
-    # NodeConfig. With a custom AMI, nodeadm derives maxPods (EKS user guide, "How maxPods is determined", read
-    # 2026-11-22).
+    # The program does not set maxPods.
+    # With an EKS image, the NodeConfig that EKS adds to the user data would override maxPods.
+    # With a custom AMI, nodeadm derives maxPods.
+    # Source: EKS user guide, "How maxPods is determined"; read 2026-11-22.
     config: dict[str, Any] = {
         "topologyManagerPolicy": kubelet.topology_policy,
         "topologyManagerScope": kubelet.topology_scope,
@@ -301,7 +302,7 @@ def _bottlerocket_sharing(sharing: Sharing, machine: MachineType) -> dict[str, A
 
 
 def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Return both mappings merged, including nested mappings. For other values, `other` overrides `one`."""
+    """Merge two mappings and their nested mappings. Every other value in `other` replaces the value in `one`."""
     merged = dict(one)
     for key, value in other.items():
         if isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):

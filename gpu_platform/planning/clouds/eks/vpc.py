@@ -25,7 +25,7 @@ PREFIXES = (16, 18)
 NARROWEST_OF_NODES = 21
 """Longest prefix length of a VPC whose pods have a separate range. A public subnet is then a /27.
 
-Load balancers need a /27 (Elastic Load Balancing user guide, "Subnets for your load balancer"; not read again).
+Load balancers need a /27 (Elastic Load Balancing user guide, "Subnets for your load balancer"; not verified).
 """
 POD_RANGES = IPv4Network("100.64.0.0/10")
 """Shared address space (RFC 6598), for pods."""
@@ -247,7 +247,9 @@ def check_pods_cidr(create: CreateEks, problems: Problems) -> None:
         )
     elif pods.overlaps(IPv4Network(create.cidr)):
         problems.add(
-            f"{create.pods_cidr!r}, which overlaps cidr {create.cidr}", "a separate range", "change one of them"
+            f"{create.pods_cidr!r}, which overlaps cidr {create.cidr}",
+            "a separate range",
+            "change one of the two ranges",
         )
 
 

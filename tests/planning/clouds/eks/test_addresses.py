@@ -36,7 +36,7 @@ def test_nodes_without_prefixes_for_pods_are_refused() -> None:
     problem = refused({"count": {"desired": 200}, **ZONE}, cidr="10.8.0.0/18")
     assert problem.path == "cluster.create.cidr"
     assert problem.found == "2043 addresses in us-east-2a (of 10.8.0.0/18)"
-    assert problem.allowed.startswith("6666 or more, which 202 nodes of pool many take")
+    assert problem.allowed.startswith("6666 or more, which 202 nodes of pool many use")
 
 
 def test_the_printed_range_has_addresses_for_the_nodes() -> None:

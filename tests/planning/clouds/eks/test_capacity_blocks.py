@@ -153,7 +153,7 @@ def test_the_same_block_twice_is_refused() -> None:
             "zone",
             "reservation and zone of a block",
         ),
-        ({"type": "capacity-block"}, "", "or several blocks in blocks"),
+        ({"type": "capacity-block"}, "", "or a list of blocks in `blocks`"),
     ],
 )
 def test_a_block_has_one_form_or_the_other(capacity: dict[str, Any], path: str, words: str) -> None:

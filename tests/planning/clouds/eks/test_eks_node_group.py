@@ -138,18 +138,18 @@ def test_decisions_name_who_scales_and_who_uses_the_disk_key() -> None:
     _, said = plan_and_decisions(machine_type="g6.xlarge", workload="inference", count={"desired": 2})
     assert (said["size"].chosen, said["size"].why) == ("2", "max equals desired, so `up` sets the number of nodes")
     _, said = plan_and_decisions(capacity=BLOCK, count={"desired": 2})
-    assert "EKS, at the end of the block, sets the number of nodes" in said["size"].why
+    assert "at the end of the block, EKS sets the number of nodes" in said["size"].why
 
 
 @pytest.mark.parametrize(
     ("ends", "who"),
-    [("2026-12-14T11:30:00Z", "a scheduled action"), (None, "whoever scales the pool")],
+    [("2026-12-14T11:30:00Z", "a scheduled action"), (None, "the person who scales the pool")],
     ids=["ends", "no-ends"],
 )
 def test_who_empties_a_block_is_the_same_in_each_decision(ends: str | None, who: str) -> None:
     block = {**BLOCK, **({"starts": "2026-12-01T11:30:00Z", "ends": ends} if ends else {})}
     _, said = plan_and_decisions(machine_type="p6e-gb200.36xlarge", capacity=block, count={"desired": 2})
-    assert said["size"].why.startswith(f"{who}, at the end of the block, sets")
+    assert said["size"].why.startswith(f"at the end of the block, {who} sets")
     assert (f"{who} drains" in said["capacity"].why) == bool(ends)
 
 
