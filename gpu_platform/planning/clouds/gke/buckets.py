@@ -26,9 +26,9 @@ SIDECAR: Final = VolumeSidecar(
     {"gke-gcsfuse/volumes": "true"},
     cpu="250m",
     memory="256Mi",
-    # "0" means no limit.
-    # No other container has a limit, so with the default of 5Gi the kubelet would evict a pod whose cache, scratch
-    # directories and logs together exceed 5Gi.
+    # The value "0" means no limit on ephemeral storage. The default is 5Gi.
+    # No other container has such a limit, so the default would apply to the whole pod.
+    # The kubelet would evict a pod whose cache, scratch directories and logs together exceed 5Gi.
     # CPU and memory limits equal the requests, so the pod keeps the QoS class Guaranteed.
     settings={"gke-gcsfuse/ephemeral-storage-limit": "0"},
 )
@@ -47,8 +47,8 @@ _LIST: Final = "roles/storage.legacyBucketReader"
 # Maximum time in seconds before pods see a new file in a dataset.
 _DATASETS_TTL: Final = 600
 # Maximum number of files in a directory that pods can rename.
-# Google recommends this value for checkpoints, because a checkpoint's directory is renamed when the checkpoint is
-# complete.
+# Google recommends this value for checkpoints.
+# A checkpoint's directory is renamed when the checkpoint is complete.
 _RENAMED_FILES: Final = 200000
 
 
@@ -81,8 +81,8 @@ def below(bucket: str, prefix: str) -> str:
 
 
 def plan_bucket(name: str, one: BucketStorage) -> Iterator[VolumePlan]:
-    """Yield the volume of each team of the storage entry `one`. If the stack file names no teams for the entry,
-    the caller has set `one.teams` to all teams.
+    """Yield a volume for each team of a storage entry. If the stack file names no teams for the entry, `one.teams`
+    already contains all teams.
     """
     for team in one.teams or ():
         yield VolumePlan(
@@ -90,8 +90,7 @@ def plan_bucket(name: str, one: BucketStorage) -> Iterator[VolumePlan]:
             namespace=team,
             source=_source(one),
             driver=DRIVER,
-            # The part after the colon makes the handle unique.
-            # The driver ignores it.
+            # The part after the colon makes the handle unique. The driver ignores this part.
             handle=f"{one.bucket}:{team}-{name}",
             mount_options=tuple(_mount_options(one)),
             read_only=not one.writable,

@@ -178,8 +178,8 @@ def _check_reservation(capacity: Reservation, pool: Pool, cluster: GkeCluster, h
     if capacity.needed_until is not None and capacity.ends is None:
         here.at("ends").add(
             f"nothing, with needed_until {capacity.needed_until.isoformat()}",
-            "the end of the reservation, because needed_until is compared with it; without needed_until, none is "
-            "needed",
+            "the end of the reservation, because needed_until is compared with the end; "
+            "without needed_until, ends is not required",
             "write ends as shown in timeWindow.endTime by gcloud compute future-reservations describe",
         )
     elif capacity.needed_until is not None and capacity.ends is not None and capacity.ends < capacity.needed_until:
@@ -211,7 +211,7 @@ def _check_flex_start(capacity: FlexStart, pool: Pool, problems: Problems) -> No
         problems.at("capacity").at("max_run_duration").add(
             f"{capacity.max_run_duration}",
             "10 minutes to 7 days, which is 168h; a new node needs some of these minutes before pods start",
-            "write 168h or less, or remove it",
+            "write 168h or less, or remove max_run_duration",
         )
     if pool.count.desired > 0:
         count.at("desired").add(

@@ -204,7 +204,7 @@ def gke(
 
 
 _SCHEDULER: Final = SchedulerPlan(scores="most-allocated", why=f"autoscaling profile {AUTOSCALING_PROFILE}")
-"""The kube-scheduler of a new control plane. The autoscaling profile determines its scores."""
+"""The kube-scheduler settings of a new control plane. The autoscaling profile determines how nodes are scored."""
 
 
 def _growing_nodes(system: GkeSystemNodes) -> GrowingNodes | None:

@@ -53,8 +53,9 @@ def node_pool_nodes(plan: GkePoolPlan, catalog: Catalog) -> CloudNodes:
         disk_gib=plan.disk_size_gb,
         windows=plan.windows,
         pod_endings=_pod_endings(plan, catalog),
-        # Ray documents that the autoscaler evicts a Ray head from an underused node (ray-project/ray#64907, read
-        # 2026-11-30). Nodes for one queued workload are not consolidated.
+        # Ray documents that the autoscaler evicts a Ray head from an underused node.
+        # Source: ray-project/ray#64907; read 2026-11-30.
+        # The autoscaler does not consolidate nodes that queued provisioning created for one workload.
         moves_pods="GKE's autoscaler removes underused nodes"
         if plan.autoscaled and not plan.queued_provisioning
         else "",

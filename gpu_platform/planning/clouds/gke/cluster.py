@@ -286,7 +286,7 @@ def _in_project(cluster: GkeCluster, suffix: str, longest: int) -> str:
 def _retained(cluster: GkeCluster, logins: Sequence[str]) -> tuple[str, ...]:
     kept = [
         *(
-            f"{LOGIN_ROLE} of {member} in the project, which may also have been granted by others"
+            f"{LOGIN_ROLE} of {member} in the project, because others may also have granted this role"
             for member in logins
         ),
         "disks of persistent volumes whose storage class retains them",

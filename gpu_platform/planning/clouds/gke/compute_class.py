@@ -30,8 +30,8 @@ _RESERVED: Final = ("gke", "autopilot")
 _SPEC: Final[Mapping[str, Any]] = {
     "activeMigration": {"optimizeRulePriority": False},
     "nodePoolAutoCreation": {"enabled": False},
-    # The default depends on the GKE version.
-    # The other value, ScaleUpAnyway, adds nodes without GPUs.
+    # The default of this field depends on the GKE version.
+    # With the value ScaleUpAnyway, GKE would add nodes without GPUs.
     "whenUnsatisfiable": "DoNotScaleUp",
 }
 

@@ -145,7 +145,7 @@ def _check_range_sizes(create: CreateGke, nodes: int, problems: Problems) -> Non
             problems.at(field).add(
                 f"{getattr(create, field)}, enough for {counted(max(possible, 0), 'node')}",
                 f"enough for {counted(nodes, 'node')}, the maximum while pools are rolled, with {each} for each",
-                "use a larger range; it cannot be changed later",
+                "use a larger range; the range cannot be changed later",
             )
 
 

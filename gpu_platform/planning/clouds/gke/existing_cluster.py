@@ -23,7 +23,7 @@ DATAPLANE_V2 = "ADVANCED_DATAPATH"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingGke:
-    """Facts about a cluster, looked up from GKE."""
+    """Facts about a cluster, looked up in GKE."""
 
     version: str
     """Version of the control plane, such as 1.34.1-gke.1829001."""
@@ -173,7 +173,7 @@ def require_fit(plan: GkeClusterPlan, found: ExistingGke) -> None:
         problems.add(
             f"nodes in a Shared VPC of {found.network_project}",
             f"a VPC of {plan.project} {SAME_PROJECT}",
-            "give the pools network: {rdma: false}, or use a cluster with a VPC in its own project",
+            "write network: {rdma: false} in the pools, or use a cluster with a VPC in its own project",
         )
     if plan.fqdn_policies and not found.fqdn_policies:
         problems.at("fqdn_policies").add(
@@ -203,9 +203,9 @@ def subnetwork_of(subnetwork: str, plan: GkeClusterPlan) -> tuple[str, str, str]
 
 
 def _without_networks(plan: GkeClusterPlan) -> str:
-    """Return a fix for pools that join GPU networks: `network` settings that do not need these networks."""
+    """Return a fix for pools that join GPU networks. The suggested `network` settings need no GPU networks."""
     rdma = any(network.device_mode == "RDMA" for network in plan.networks)
-    return f"give the pools network: {{{'via: profile' if rdma else 'rdma: false'}}}"
+    return f"write network: {{{'via: profile' if rdma else 'rdma: false'}}} in the pools"
 
 
 def _check_ranges(plan: GkeClusterPlan, found: ExistingGke, problems: Problems) -> None:

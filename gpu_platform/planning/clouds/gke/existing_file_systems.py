@@ -52,8 +52,8 @@ def check_existing(one: ExistingStorage, here: Problems) -> None:
 
 
 def plan_existing(name: str, one: ExistingStorage, cluster: GkeCluster) -> Iterator[VolumePlan]:
-    """Yield the volume of each team in `one.teams`. If the stack file names no teams, the caller has set
-    `one.teams` to all teams.
+    """Yield a volume for each team of a storage entry. If the stack file names no teams for the entry, `one.teams`
+    already contains all teams.
     """
     project, location, instance = _parts(one, cluster)
     for team in one.teams or ():

@@ -90,8 +90,8 @@ def check_gpu_networks(
     _check_shared_vpc(cluster, [pool for pool, _ in joining], problems)
     claimed = [pool for pool, machine in pools if network_mode(pool, machine, catalog) == "profile"]
     if joining and claimed:
-        # Source: GKE docs, Allocate network resources by using GKE managed DRANET, "Avoid conflicting
-        # configurations", of 2026-04-10, read 2026-11-23.
+        # Source: GKE docs of 2026-04-10, Allocate network resources by using GKE managed DRANET,
+        # section "Avoid conflicting configurations"; read 2026-11-23.
         names = _named([pool for pool, _ in joining])
         problems.add(
             f"GPU networks for {names} together with the network profile for {_named(claimed)}",
@@ -107,7 +107,7 @@ def check_gpu_networks(
             f"pools {_named(over_rdma)} with RDMA networks in "
             + (", ".join(sorted(zones)) or "no declared zones"),
             "one zone for all of these pools, because a RoCE network profile belongs to a zone",
-            "write the same single zone in each pool, or give the pools network: {via: profile}",
+            "write the same single zone in each pool, or write network: {via: profile} in the pools",
         )
 
 
@@ -128,7 +128,7 @@ def _check_range(cluster: GkeCluster, subnets: int, problems: Problems) -> None:
         problems.add(
             f"{cluster.gpu_networks_cidr}, which has {possible} ranges of /{SUBNET_PREFIX}",
             f"{subnets} such ranges, one for each network of a node",
-            f"take a /{SUBNET_PREFIX - (subnets - 1).bit_length()} or larger",
+            f"use a /{SUBNET_PREFIX - (subnets - 1).bit_length()} or larger",
         )
 
 

@@ -24,8 +24,8 @@ from gpu_platform.planning.system_priorities import NODE_CRITICAL
 
 NAMESPACE = "kube-system"
 ACCELERATOR_LABEL = "cloud.google.com/gke-accelerator"
-# GPUs that need a newer driver branch use the latest driver for the node image, instead of the image's default
-# driver.
+# The default driver of the node image is used for GPUs that need no newer branch.
+# GPUs that need a newer branch use the latest driver for the node image.
 OLDEST_DEFAULT_BRANCH = 535
 
 PAUSE_IMAGE = "pause"
@@ -93,9 +93,10 @@ def _driver(catalog: Catalog, version: str) -> Mapping[str, Any]:
         "command": ["bash", "-c"],
         "args": [
             _script(
-                # A loaded kernel module cannot be replaced while pods use it. A node gets a new driver when it
-                # boots, because init containers then run again. The installer reuses its files only for the same
-                # version and build (cos/tools, cos_gpu_installer/internal/installer/cache.go; read 2026-11-29).
+                # A loaded kernel module cannot be replaced while pods use the module.
+                # A new driver is installed when a node boots, because init containers then run again.
+                # The installer reuses the installed files only for the same driver version and image build.
+                # Source: cos/tools, cos_gpu_installer/internal/installer/cache.go; read 2026-11-29.
                 "if lsmod | grep -q '^nvidia '; then",
                 "  echo 'a driver is loaded; nothing to do'",
                 "else",
@@ -275,8 +276,8 @@ def _node_pod(pools: Sequence[_Pool], volumes: Mapping[str, str]) -> dict[str, A
     return {
         "priorityClassName": NODE_CRITICAL,
         "automountServiceAccountToken": False,
-        # The host's network, as in Google's manifests, because the pods prepare nodes that are not Ready and have
-        # no pod network yet.
+        # The pods use the host's network, as in Google's manifests.
+        # The nodes that these pods prepare are not Ready and have no pod network yet.
         "hostNetwork": True,
         "hostPID": True,
         "affinity": {

@@ -31,8 +31,8 @@ because GKE sets only the taint (cluster-toolkit).
 LOCAL_SSD_GB = 375
 """Size in GB of a local SSD on most machine types. The catalogue contains the sizes for the other machine types.
 """
-# Defaults and limit for container logs. Source: GKE API reference, NodeKubeletConfig, containerLogMaxSize; read
-# 2026-11-29.
+# Defaults and limit for container logs.
+# Source: GKE API reference, NodeKubeletConfig, containerLogMaxSize; read 2026-11-29.
 _LOG_SIZE_MIB = 10
 _LOG_FILES = 5
 _LOG_PART_OF_STORAGE = 100

@@ -124,7 +124,7 @@ def check_skew(release: str, control_plane: str, here: Problems) -> None:
         here.add(
             f"{release!r} with a control plane of {control_plane}",
             f"a version from 1.{oldest} to the version of the control plane",
-            "correct it, or remove release",
+            "correct the version, or remove release",
         )
 
 

@@ -118,7 +118,7 @@ def check_placement(
         here.at("group").add(
             f"{placement.group!r}",
             "the name of a resource policy in the cluster's project and region, without a path: a-z, 0-9 and -",
-            "see gcloud compute resource-policies list, or remove it",
+            "see gcloud compute resource-policies list, or remove group",
         )
     family = catalog.gcp_family(machine)
     if not family.compact_placement and domain is None:

@@ -21,8 +21,8 @@ SYSTEM_SURGE: Final = 1
 """Number of nodes that GKE adds while it rolls the system nodes. One is enough, because controllers have few
 replicas.
 """
-# An update may take a day, because GKE replaces nodes one by one, and waits up to an hour for the pods of each
-# node. The provider's default timeout is 30 minutes.
+# An update may take a day, because GKE replaces nodes one by one.
+# GKE waits up to an hour for the pods of each node. The provider's default timeout is 30 minutes.
 NODE_POOL_TIMEOUTS: Final = Timeouts(create=60 * 60, update=24 * 60 * 60, delete=60 * 60)
 
 # MTU of the networks between GPUs: GKE docs, Maximize GPU network bandwidth; read 2026-11-21.
@@ -63,7 +63,7 @@ SAME_PROJECT: Final = (
 PROFILE_IN_SHARED_VPC: Final = (
     "with a network profile, GKE itself creates the networks for GPU NICs, and it requires all network "
     "interfaces of a node to be in one project; GKE's documentation does not say whether this works in a "
-    "Shared VPC, so create one node first to test it, or give the pools network: {rdma: false}"
+    "Shared VPC, so create one node first to test it, or write network: {rdma: false} in the pools"
 )
 
 

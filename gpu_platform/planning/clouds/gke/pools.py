@@ -129,8 +129,7 @@ def plan_gke_pool(
         # Clusters on a release channel require auto-upgrade.
         # The cluster's maintenance window determines when GKE upgrades nodes.
         auto_upgrade=True,
-        # Capacity that is reserved or compactly placed does not suffice for the old pool and its replacement
-        # together.
+        # Reserved or compactly placed capacity does not suffice for both the old and the new pool.
         delete_before_replace=reserved or placement.compact is not None,
         protect=cluster.is_protected or pool.protect,
         compute_class=requirements.compute_class,

@@ -27,8 +27,8 @@ llm-d/llm-d#1738, and SkyPilot's guide for Kueue, which excludes these resources
 PROVISIONING_CLASS: Final = "queued-provisioning.gke.io"
 _REQUEST_LABEL: Final = "autoscaling.gke.io/provisioning-request"
 _REQUEST_DETAIL: Final = "ResizeRequestName"  # detail of a ProvisioningRequest with the value of the label
-# gce-topology-host is left out, because Compute Engine defines it as a single machine, which is one node
-# (2026-11-28).
+# The label gce-topology-host is left out, because it identifies a single machine, which is one node.
+# Source: Compute Engine docs; read 2026-11-28.
 _LEVELS: Final = tuple(f"cloud.google.com/gce-topology-{level}" for level in ("block", "subblock"))
 _FAMILIES: Final = ("a3-highgpu-8g", "a3-megagpu-", "a3-ultragpu-", "a4-", "a4x-")
 

@@ -67,8 +67,8 @@ _TIERS: Final[Mapping[str, str]] = {
     "zonal": "zonal",
     "enterprise": "enterprise",
 }
-# Source for 100 GiB on basic HDD: GKE docs, Access Filestore instances with the Filestore CSI driver,
-# Requirements. Source for the other sizes: Filestore docs, service tiers. Both were read 2026-11-29.
+# Source for 100 GiB on basic HDD: GKE docs, Access Filestore instances with the Filestore CSI driver.
+# Source for the other sizes: Filestore docs, service tiers. Both sources were read 2026-11-29.
 _SMALL_HDD_FROM: Final = "1.33"
 _SMALLEST: Final[Mapping[str, str]] = {
     "basic-hdd": "100Gi",
@@ -483,9 +483,8 @@ def _class(
                 shared=True,
                 parameters={"perUnitStorageThroughput": str(one.throughput), **in_network},
                 reclaim_policy=reclaim,
-                # Until a claim is bound, the scheduler considers only nodes in the zones of the storage class if
-                # its mode is WaitForFirstConsumer (kubernetes v1.36.3, volumebinding/binder.go,
-                # checkVolumeProvisions).
+                # With WaitForFirstConsumer, pods with an unbound claim run only in the zones of the class.
+                # Source: kubernetes v1.36.3, volumebinding/binder.go, checkVolumeProvisions.
                 # The volume itself has no topology.
                 binding="Immediate" if declared else "WaitForFirstConsumer",
                 expandable=_has(_LUSTRE_EXPANSION, cluster, catalog),

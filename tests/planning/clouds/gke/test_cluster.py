@@ -501,7 +501,7 @@ def test_gpu_networks_are_in_the_declared_range_on_new_and_existing_clusters() -
 
 def test_a_range_with_too_few_subnets_for_the_gpu_networks_is_refused_with_the_size() -> None:
     small = cluster({}, gpu_networks_cidr="10.200.0.0/18")
-    assert "take a /17 or larger" in refused(on("a3-megagpu-8g"), cluster=small)["cluster.gpu_networks_cidr"]
+    assert "use a /17 or larger" in refused(on("a3-megagpu-8g"), cluster=small)["cluster.gpu_networks_cidr"]
     tiny = cluster({}, gpu_networks_cidr="10.200.0.0/24")
     assert "has 0 ranges" in refused(on("a3-megagpu-8g"), cluster=tiny)["cluster.gpu_networks_cidr"]
     assert plan(on("g2-standard-48"), cluster=tiny)
