@@ -28,7 +28,10 @@ def is_private(network: str) -> bool:
 
 
 def wide_networks(networks: Iterable[str]) -> tuple[str, ...]:
-    """Merge adjacent networks and return those wider than a /8. For example, two /1 networks become 0.0.0.0/0."""
+    """Merge adjacent networks, and return the networks that are wider than a /8.
+
+    For example, two /1 networks become 0.0.0.0/0.
+    """
     return tuple(
         str(network)
         for network in collapse_addresses(IPv4Network(each) for each in networks)

@@ -11,8 +11,9 @@ from gpu_platform.planning.decision import Decision
 
 # GKE's firewall rules open these ports to a private control plane. The network's owner must open all other ports.
 _OPEN_PORTS: Final = frozenset({443, 10250})
-# Usual ports of controllers that users install themselves. Source: GKE docs, Add firewall rules for specific use
-# cases; terraform-google-kubernetes-engine, firewall_inbound_ports; read 2026-11-28.
+# Usual ports of controllers that users install themselves.
+# Source: GKE docs, Add firewall rules for specific use cases; read 2026-11-28.
+# Source: terraform-google-kubernetes-engine, firewall_inbound_ports; read 2026-11-28.
 _OF_USERS: Final = frozenset({8443, 9443})
 
 

@@ -179,7 +179,7 @@ def room_text(room: Room) -> str:
 
 
 def largest(pods: Iterable[ControllerPods], count: int = 3) -> str:
-    """Return the controllers that request the most CPU, with the number of pods of each, as text."""
+    """Return the controllers that request the most CPU, and the number of their pods, as text."""
     by_cpu = sorted(pods, key=lambda pod: -pod.cpu_millicores * pod.replicas)
     return ", ".join(f"{pod.name} {pod.replicas} x {pod.cpu_millicores / 1000:g} CPU" for pod in by_cpu[:count])
 

@@ -124,8 +124,8 @@ def most_of(machine: MachineType) -> tuple[DaemonSet, ...]:
         case "aws":
             found = (*EKS, _EFS, _FSX, _S3, *((DRANET,) if rdma else ()))
         case "gcp":
-            # One DaemonSet installs the driver. With GPUDirect, two more install the network plugin and the device
-            # injector.
+            # One DaemonSet installs the driver.
+            # With GPUDirect, two more DaemonSets install the network plugin and the device injector.
             count = 3 if rdma else 1
             installers = DaemonSet(
                 name="installers",

@@ -1,6 +1,6 @@
 """Write kubeconfigs for cloud clusters. The kubeconfigs contain no credentials.
 
-Clients run the cloud's credential command, which uses their user's credentials.
+Clients run the cloud's credential command, which uses the credentials of the client's user.
 """
 
 from __future__ import annotations

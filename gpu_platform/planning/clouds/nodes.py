@@ -31,7 +31,7 @@ _MOST_COUNTED: Final = 20
 
 
 def pools_for_controllers(pools: Sequence[PoolPlan]) -> list[PoolPlan]:
-    """Return the pools whose initial or added nodes can run pods that have neither GPUs nor tolerations.
+    """Return the pools whose initial or added nodes can run pods without GPUs and without tolerations.
 
     Pools with a schedule and spot pools are excluded, because controllers must run at all times.
     """

@@ -46,4 +46,4 @@ def _zones(path: str, machine_type: str, region: str, zones: tuple[str, ...], of
 
 
 def _list(offered: Offered) -> str:
-    return f"list of {offered.date.isoformat()}; the cloud may have added more since"
+    return f"list of {offered.date.isoformat()}; the cloud may have added regions or zones since then"

@@ -62,7 +62,8 @@ def crd_problems(
                 f"install, but the cluster has the CRDs {', '.join(names)} of another installation",
                 f"CRDs of Helm release {part.chart.namespace}/{part.chart.name}, because "
                 "Helm refuses CRDs of any other release",
-                f"run `{adopting(part.chart, names)}` to give them to that release; nothing was changed",
+                f"run `{adopting(part.chart, names)}` to make this release the owner of the CRDs; "
+                "nothing was changed",
             )
 
 

@@ -239,7 +239,7 @@ class CloudControlPlane:
 
 
 class LoginNotes(Protocol):
-    """Finds members of a team who cannot log in, and the permissions that they lack."""
+    """A function that finds the members of a team who cannot log in, and the permissions that they lack."""
 
     def __call__(self, team: str, members: Sequence[str], *, own_stack: bool) -> tuple[Decision, ...]:
         """Return warnings about members of the team who cannot log in. `own_stack` is true if the team has a
@@ -295,7 +295,8 @@ class CloudTeamIdentities:
 def _refuse_api_egress(provider: str, problems: Problems) -> None:
     problems.add(
         f"cloud-apis on provider {provider}",
-        "cloud-apis only on GKE, where Google's APIs have dedicated addresses; other providers have none",
+        "cloud-apis only on GKE, where Google's APIs have dedicated addresses; "
+        "other providers have no such addresses",
         "write internet, or write cidr with the network of the VPC's endpoints",
     )
 
@@ -374,7 +375,7 @@ class Cloud:
     kubernetes: str | None
     """The Kubernetes minor version, or None if it is not known before a deployment."""
     region: str | None = None
-    """The cluster's region, which determines the prices, or None if the stack file names none."""
+    """The cluster's region, which determines the prices, or None if the stack file names no region."""
     vendor: str | None = None
     """Vendor of the pools' machine types, by its name in the catalogue. None means that any vendor is allowed."""
     pools: CloudPools
@@ -390,7 +391,7 @@ class Cloud:
     creates_cluster: bool = False
     """Whether the program creates the cluster."""
     chooses_kubernetes: bool = False
-    """Whether planning chooses a Kubernetes version if the stack file names none."""
+    """Whether planning chooses a Kubernetes version if the stack file does not name a version."""
     sets_kubelet: bool = True
     """Whether the program configures the kubelets."""
     owner_prepares_nodes: bool = False

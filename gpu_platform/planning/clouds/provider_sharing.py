@@ -50,8 +50,8 @@ def check_provider_sharing(
 
 def _check_replicated(sharing: TimeSlicing | Mps, device_plugin: Owner, here: Problems) -> None:
     if device_plugin == "cloud" and isinstance(sharing, Mps):
-        # Pods need hostIPC.
-        # Source: GKE docs, "Share GPUs with multiple workloads using NVIDIA MPS", read 2026-11-28.
+        # Pods need hostIPC to reach GKE's MPS daemon.
+        # Source: GKE docs, "Share GPUs with multiple workloads using NVIDIA MPS"; read 2026-11-28.
         here.at("mode").add(
             "'mps' with GKE's device plugin",
             "time-slicing; pods reach GKE's MPS daemon only with hostIPC, which no team may use",
@@ -81,7 +81,7 @@ def _check_mig(sharing: Mig, device_plugin: Owner, machine: MachineType, gpu: Gp
     if sharing.replicas > 1:
         here.at("replicas").add(
             f"time-slicing of MIG instances with {whose} device plugin",
-            "instances that are not shared; only the operator's device plugin supports both at once",
+            "MIG instances without time-slicing; only the operator's device plugin supports both together",
             "remove replicas",
         )
     if "strategy" in sharing.model_fields_set and sharing.strategy == "mixed":

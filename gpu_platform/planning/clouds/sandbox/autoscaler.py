@@ -24,8 +24,8 @@ from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.stack.pool import Pool
 from gpu_platform.stack.sharing import Dra
 
-# This time is shorter than in a cloud, because simulated nodes start quickly, and users wait for nodes to be
-# removed.
+# The time is shorter than in a cloud, because simulated nodes start quickly.
+# In a sandbox, users wait for the removal of nodes.
 EMPTY_SECONDS: Final = 30
 _NODE_CLASS: Final = {"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass"}
 
@@ -116,7 +116,7 @@ def _node_pool(pool: Pool, machine: MachineType, requirements: NodeRequirements,
             "consolidateAfter": f"{EMPTY_SECONDS}s",
             "budgets": [{"nodes": "100%"}],
         },
-        # When Karpenter adds nodes for several pods at once, it enforces resource limits but not the limit on the
-        # number of nodes.
+        # When Karpenter adds nodes for several pods at once, it does not enforce the limit on nodes.
+        # Karpenter always enforces limits on resources, so the number of pods is also limited.
         "limits": {"nodes": str(most), "pods": str(most * DEFAULT_MAX_PODS)},
     }
