@@ -166,7 +166,7 @@ def test_every_taint_of_a_pool_is_printed_with_its_reason(make_plan: PlanMaker) 
         "own:NoSchedule",
         "kubernetes.io/arch=arm64:NoSchedule",
     ]
-    assert found["own:NoSchedule"] == "the stack file sets it"
+    assert found["own:NoSchedule"] == "set in the stack file"
     assert found["kubernetes.io/arch=arm64:NoSchedule"].startswith("GKE adds this taint")
 
 

@@ -26,7 +26,7 @@ The EFA installer reserves 5128 pages of 2 MiB.
 """
 
 _MANY_VCPUS: Final = 30
-_MOST_PODS: Final = 250  # for machines with at least 30 vCPUs; smaller machines have 110
+_MOST_PODS: Final = 250  # for machines with at least 30 vCPUs; smaller machines run at most 110 pods
 _GIB: Final = 1024
 _GKE_BANDS: Final = ((4 * _GIB, 0.25), (4 * _GIB, 0.20), (8 * _GIB, 0.10), (112 * _GIB, 0.06))
 

@@ -105,9 +105,7 @@ def plan_dra_driver(
     if not racks or settings.writes_object or any(pool.devices for pool in pools):
         return Decided(None)
     if declared is False:
-        why = (
-            "the stack file sets it; ComputeDomains work only if the cluster's owner has installed the DRA driver"
-        )
+        why = "set in the stack file; ComputeDomains work only if the cluster's owner has installed the DRA driver"
         return Decided(None, (Decision(subject="operator", what="ComputeDomains", chosen="off", why=why),))
     chart = context.catalog.charts[names.DRA_DRIVER_CHART]
     release = context.catalog.operator_releases[context.operator.release]

@@ -224,7 +224,7 @@ def _driver_decision(context: CompleteContext, pools: Sequence[PoolPlan], versio
     owners = {pool.software.driver for pool in pools}
     if "operator" in owners:
         chosen = f"{version}, installed by the operator"
-        why = "the stack file sets it" if operator.driver.version else f"default of {operator.release}"
+        why = "set in the stack file" if operator.driver.version else f"default of {operator.release}"
     else:
         unknown = [text for owner, text in _UNKNOWN_DRIVER.items() if owner in owners]
         installs = "the platform's installer" if "installer" in owners else "the host"

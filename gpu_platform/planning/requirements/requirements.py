@@ -309,7 +309,7 @@ def _taint_decisions(pool: Pool, taints: Sequence[Taint]) -> tuple[Decision, ...
             subject=f"pool {pool.name}",
             what="taint",
             chosen=str(taint),
-            why="keeps pods without GPUs off GPU nodes" if taint == GPU_TAINT else "the stack file sets it",
+            why="keeps pods without GPUs off GPU nodes" if taint == GPU_TAINT else "set in the stack file",
         )
         for taint in dict.fromkeys(taints)
     )
@@ -365,7 +365,7 @@ def has_topology_policy(pool: Pool, gpus: int) -> bool:
 def _kubelet(pool: Pool, gpus: int, cloud: Cloud) -> Decided[Kubelet | None]:
     memory: Literal["none", "static"] = "none"
     if pool.topology is not None:
-        policy, scope, why = pool.topology.policy, pool.topology.scope, "the stack file sets it"
+        policy, scope, why = pool.topology.policy, pool.topology.scope, "set in the stack file"
         memory = pool.topology.memory
     elif cloud.sets_kubelet and has_topology_policy(pool, gpus):
         policy, scope = "restricted", "container"

@@ -118,7 +118,7 @@ def test_mistakes_about_subnets_of_pods_are_found_together() -> None:
         "a subnet of nodes; another subnet in the same zone"
         in found["cluster.create.network.pod_subnets.us-east-2b"]
     )
-    assert "where there is no node" in found["cluster.create.network.pod_subnets.us-east-2c"]
+    assert "which has no subnet for nodes" in found["cluster.create.network.pod_subnets.us-east-2c"]
     both = refusals({"network": NETWORK, "pods_cidr": "100.64.0.0/16"})
     assert "pods_cidr only for a VPC that the program creates" in both["cluster.create.pods_cidr"]
 

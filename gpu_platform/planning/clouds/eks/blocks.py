@@ -257,7 +257,7 @@ def _check_together(capacity: CapacityBlock, here: Problems) -> None:
             here.add(
                 f"{next_.reservation} begins at {utc_text(next_.starts)}, before {one.reservation} ends at "
                 f"{utc_text(one.ends)}",
-                "blocks that do not overlap: count is the number of nodes of each block, and quotas count it once",
+                "blocks that do not overlap: each block has count nodes, and quotas are checked for one block",
                 "use another pool for a block that overlaps",
             )
 

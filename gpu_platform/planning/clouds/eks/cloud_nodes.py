@@ -48,7 +48,7 @@ _EMPTY_BLOCK: Final = (
 # Sources: Karpenter docs, "Missing Service Linked Role"; AWS Batch user guide; read 2026-11-23.
 _SPOT_ROLE: Final = AccountNeed(
     name="role AWSServiceRoleForEC2Spot",
-    why="spot nodes of Karpenter: an account that never used spot has no service-linked role for EC2 Spot",
+    why="spot nodes of Karpenter: an account that has never used spot has no service-linked role for EC2 Spot",
     fix="run aws iam get-role --role-name AWSServiceRoleForEC2Spot, and if the role does not exist, run "
     "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
 )
@@ -257,7 +257,7 @@ def surge_nodes(pool: PoolPlan, cluster: CloudCluster) -> int:
     if isinstance(plan, KarpenterPoolPlan):
         return _karpenter_surge(plan)
     if plan.update_strategy == "MINIMAL":
-        return 0  # EKS deletes a node before it creates the next
+        return 0  # EKS deletes a node before it creates the next node
     return surge_of(len(plan.zones) or cluster.zone_count, plan.max_unavailable)
 
 

@@ -234,7 +234,7 @@ def _check_subnets(cluster: EksCluster, pools: Sequence[Pool], problems: Problem
             problems.add(
                 f"no subnet in {', '.join(missing)}, where pool {pool.name} is",
                 "a private subnet for every zone that a pool names",
-                f"add {missing[0]}: subnet-..., or remove subnets to look all of them up",
+                f"add {missing[0]}: subnet-..., or remove subnets to look up all subnets",
             )
 
 

@@ -82,7 +82,7 @@ def _values(
             }
         },
         # A pod may fit several pools with different CPU, memory and GPUs.
-        # The pool that would waste the least gets the new node.
+        # A new node is added to the pool where the pod leaves the least CPU and memory unused.
         # Every pool has a different label, so no two node groups are similar.
         # The flag balance-similar-node-groups would therefore have no effect.
         "extraArgs": {

@@ -176,7 +176,7 @@ class SystemPool:
     desired_size: int
     max_size: int
     avoids_reservations: bool = False
-    """Whether the nodes avoid open reservations. They do so if a pool uses such a reservation."""
+    """Whether the nodes avoid open reservations, because a pool uses such a reservation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

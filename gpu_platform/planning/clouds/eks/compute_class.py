@@ -30,7 +30,10 @@ _OTHERS: Final = 1
 
 
 def priority(place: ClassPlace) -> int:
-    """Return the weight of a NodePool, or the priority of a node group. The first pool in a class has 100."""
+    """Return the weight of a NodePool, or the priority of a node group.
+
+    The value of the first pool in a class is 100.
+    """
     return _HIGHEST - _STEP * place.rank
 
 

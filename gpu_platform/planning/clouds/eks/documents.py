@@ -94,7 +94,7 @@ def block_sizes(pools: Sequence[PoolPlan]) -> Iterator[Document]:
             place=f"{last[reservation].path}.count.{'max' if count.max > count.desired else 'desired'}",
             what=f"a capacity block ({reservation})",
             size=size,
-            fix="write a lower number, or use a pool for each block",
+            fix="write a lower number, or use a separate pool for each block",
         )
 
 

@@ -113,7 +113,7 @@ def check_looked_up(found: ExistingEksFacts, plan: EksClusterPlan) -> list[Probl
     if least is not None and found.vpc_cni is not None and is_older(found.vpc_cni, least):
         problems.at("name").add(
             f"{plan.name!r} with VPC CNI {found.vpc_cni}",
-            f"VPC CNI {least} or newer: older versions manage EFA-only interfaces like their own interfaces",
+            f"VPC CNI {least} or newer: older versions treat EFA-only interfaces as interfaces of the VPC CNI",
             "update the add-on vpc-cni, one minor version at a time",
         )
     for zone in plan.zones:
@@ -184,7 +184,7 @@ def _check_version(found: ExistingEksFacts, plan: EksClusterPlan, problems: Prob
         problems.add(
             f"{plan.kubernetes!r}",
             f"{found.kubernetes!r}, the version of {plan.name}",
-            f'write kubernetes: "{found.kubernetes}", or leave it out',
+            f'write kubernetes: "{found.kubernetes}", or remove kubernetes',
         )
     lowest, highest = plan.operator_kubernetes
     if not minor(lowest) <= minor(found.kubernetes) <= minor(highest):
@@ -219,7 +219,7 @@ def _check_form(found: ExistingEksFacts, plan: EksClusterPlan, problems: Problem
         problems.add(
             f"{plan.name!r} with EKS Auto Mode",
             "a cluster without Auto Mode: Auto Mode has its own Karpenter, and runs network, DNS and Pod Identity "
-            "inside its nodes, so other nodes lack them",
+            "inside its nodes, so other nodes lack these components",
             "create another cluster, or let the owner switch Auto Mode off and install the EKS add-ons",
         )
     if found.ip_family == "ipv6":

@@ -255,7 +255,8 @@ def _explain(
             subject=subject,
             what="nodes",
             chosen=f"0 to {pool.count.maximum}",
-            why="created for pending pods; broken nodes are replaced by hand, since Karpenter's repair is alpha",
+            why="created for pending pods; "
+            "you replace broken nodes by hand, because Karpenter's node repair is alpha",
         ),
     )
     of_owner = ", whose IAM policy must also allow it" if cluster.parts.karpenter == "present" else ""

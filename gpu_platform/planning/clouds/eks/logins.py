@@ -26,8 +26,8 @@ def check_logins(cluster: EksCluster, problems: Problems) -> None:
         if login.principal in taken:
             here.add(
                 f"{login.principal!r} here and in {taken[login.principal]}",
-                "each principal once: it has one access entry, and an admin needs no groups",
-                "remove one of them, or name another role",
+                "each principal only once: a principal has one access entry, and an admin needs no groups",
+                "remove one of the two entries, or name another role",
             )
         alike = next(
             (one for one in taken if one != login.principal and _local(one) == _local(login.principal)), None

@@ -50,10 +50,10 @@ AGENT_CONFIGURATION: Final[Mapping[str, Any]] = {
 def why_unread(labels: Mapping[str, str], arch: str) -> str | None:
     """Return why the agent does not detect broken GPUs on nodes with these labels, or None if it detects them."""
     if arch != _AMD64:
-        return f"its monitoring agent does not read GPUs on {arch}"
+        return f"the node monitoring agent does not read GPUs on {arch}"
     if labels.get(names.SHARING_LABEL) == _MIG:
         return (
-            "its monitoring agent does not read GPUs of MIG nodes, because a process on a GPU prevents changes of "
-            "the MIG mode"
+            "the node monitoring agent does not read GPUs of MIG nodes, "
+            "because a process on a GPU prevents changes of the MIG mode"
         )
     return None

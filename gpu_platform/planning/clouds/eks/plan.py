@@ -85,7 +85,7 @@ class EksPoolPlan:
     earliest block.
     """
     avoids_reservations: bool = False
-    """Whether the nodes avoid open reservations. They do so if another pool uses such a reservation."""
+    """Whether the nodes avoid open reservations, because another pool uses such a reservation."""
     blocks: tuple[BlockPlan, ...]
     """Capacity blocks, sorted by time. Each block has a node group."""
     several_blocks: bool
@@ -148,9 +148,7 @@ class EksPoolPlan:
 
     @property
     def node_groups(self) -> tuple[NodeGroupPlan, ...]:
-        """The node groups of the pool. A pool with capacity blocks has one for each block, and any other pool has
-        one group.
-        """
+        """The node groups of the pool, one for each capacity block. Other pools have exactly one node group."""
         if not self.blocks:
             return (NodeGroupPlan(name=self.node_group, reservation=self.capacity_reservation, zones=self.zones),)
         return tuple(

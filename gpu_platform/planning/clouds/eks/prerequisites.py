@@ -121,7 +121,7 @@ def group_quotas(cluster: EksClusterPlan) -> tuple[CloudQuota, ...]:
 
 
 def vcpus_of(instance_type: str) -> int | None:
-    """Return the vCPUs of a current instance type by its size, or None for metal and small sizes."""
+    """Return the vCPUs of a current-generation instance type by its size, or None for metal and small sizes."""
     size = instance_type.partition(".")[2]
     if size == "large":
         return 2

@@ -64,7 +64,7 @@ def _no_reservation(plan: EksPoolPlan) -> Iterator[_Line]:
 def _image(machine: MachineType, plan: EksPoolPlan) -> _Line:
     whom = "the GPUs" if machine.has_gpus else "machines without GPUs"
     if plan.ami is not None:
-        return "image", plan.ami, "the stack file sets it"
+        return "image", plan.ami, "set in the stack file"
     if plan.release_version is not None:
         pins = "image.release pins the release" + (", and its driver" if machine.has_gpus else "")
         return (
@@ -185,7 +185,7 @@ def _network(pool: Pool, machine: MachineType, plan: EksPoolPlan) -> _Line:
         if machine.rdma_interfaces == 0:
             why = f"{machine.name} has no EFA"
         elif pool.network.rdma is False:
-            why = "the stack file sets it"
+            why = "set in the stack file"
         else:
             why = f"{pool.workload} stays within a node"
         return "network", "no EFA", why
@@ -195,7 +195,7 @@ def _network(pool: Pool, machine: MachineType, plan: EksPoolPlan) -> _Line:
         "network",
         f"{count} EFA interfaces, "
         + ("next to a plain primary interface" if plain else "including the primary interface"),
-        "the stack file sets it"
+        "set in the stack file"
         if pool.network.rdma
         else f"training on {machine.name} communicates between nodes through EFA",
     )
@@ -212,14 +212,14 @@ def _placement(pool: Pool, plan: EksPoolPlan) -> _Line:
             case Spot() if plan.efa:
                 why = "spot capacity close together is rare; placement: {type: cluster} requests it anyway"
             case _:
-                why = "the stack file sets it" if pool.placement else "the nodes do not need to be close together"
+                why = "set in the stack file" if pool.placement else "the nodes do not need to be close together"
         return "placement", "none", why
     if isinstance(pool.capacity, Reservation):
-        return "placement", f"cluster placement group {group.name}", "it is the group of the reservation"
+        return "placement", f"cluster placement group {group.name}", "the group belongs to the reservation"
     if isinstance(pool.capacity, Spot):
-        why = "the stack file sets it; spot capacity close together is rare, even more so after an interruption"
+        why = "set in the stack file; spot capacity close together is rare, even more so after an interruption"
     else:
-        why = "the stack file sets it" if pool.placement else "multi-node training with EFA"
+        why = "set in the stack file" if pool.placement else "multi-node training with EFA"
     return "placement", f"cluster placement group {group.name}" + (" (new)" if group.create else ""), why
 
 
@@ -287,16 +287,16 @@ def _local_nvme(pool: Pool, machine: MachineType) -> Iterator[_Line]:
         yield (
             "local NVMe",
             chosen,
-            "images and scratch data need not survive their node" if pool.local_nvme else "the stack file sets it",
+            "images and scratch data need not survive their node" if pool.local_nvme else "set in the stack file",
         )
 
 
 def _repair(pool: Pool, machine: MachineType, plan: EksPoolPlan, cluster: EksCluster) -> _Line:
     if not plan.node_repair:
         why = "a capacity block has no spare instance: a replacement would wait for the host that was released"
-        return "repair", "off", why if pool.repair is None else "the stack file sets it"
+        return "repair", "off", why if pool.repair is None else "set in the stack file"
     replaced = f"EKS reboots or replaces {_replaced_nodes(machine, plan, cluster)}"
-    return "repair", "on", replaced if pool.repair is None else f"the stack file sets it; {replaced}"
+    return "repair", "on", replaced if pool.repair is None else f"set in the stack file; {replaced}"
 
 
 def _replaced_nodes(machine: MachineType, plan: EksPoolPlan, cluster: EksCluster) -> str:

@@ -69,7 +69,7 @@ def check_software(
 def _check_plugin(pool: Pool, image: NodeImage, problems: Problems) -> None:
     own = "device-plugin" in image.includes
     # Since 1.63, Bottlerocket has had a setting that disables its device plugin.
-    # Older images do not start if it is set.
+    # Older Bottlerocket images do not start with this setting.
     if own and pool.device_plugin == "operator":
         problems.at("device_plugin").add(
             f"'operator' on {image.family}, whose image runs its own device plugin",

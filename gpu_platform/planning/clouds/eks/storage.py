@@ -52,7 +52,7 @@ LUSTRE_SIZES = ClaimSizes(smallest="1200Gi", step="2400Gi")
 """Sizes of FSx for Lustre file systems of type PERSISTENT_2 (FSx for Lustre user guide; read 2026-11-28)."""
 LUSTRE_PORTS = ((988, 988), (1018, 1023))
 NFS_PORT = 2049
-# The newest version that FSx offers. The clients of AL2023 and Bottlerocket support it.
+# The newest version that FSx offers. The clients of AL2023 and Bottlerocket support this version.
 _LUSTRE_VERSION = "2.15"
 # Team members can run pods as any user ID.
 # EFS accesses a claim's directory with the claim's group ID.
@@ -338,7 +338,7 @@ def _class(name: str, one: ClaimableStorage, stack: str, tags: Mapping[str, str]
                 shared=True,
                 parameters=parameters,
                 reclaim_policy=reclaim,
-                binding="Immediate",  # reachable from every zone
+                binding="Immediate",  # EFS volumes are reachable from every zone
                 expandable=False,  # EFS file systems have no fixed size
             )
         case LustreStorage():
@@ -359,7 +359,7 @@ def _class(name: str, one: ClaimableStorage, stack: str, tags: Mapping[str, str]
                 shared=True,
                 parameters=parameters,
                 reclaim_policy=reclaim,
-                binding="Immediate",  # creation takes minutes, and the zone is fixed
+                binding="Immediate",  # the creation of a file system takes minutes, and its zone is fixed
                 expandable=True,
                 smallest=LUSTRE_SIZES.smallest,
             )

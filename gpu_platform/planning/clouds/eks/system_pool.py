@@ -134,7 +134,7 @@ def size_system_pool(
         "autoscaler adds nodes for them"
     )
     if not declared:
-        why += "; this is the smallest machine type with room for them, so your own controllers need more"
+        why += "; this is the smallest machine type with room for them; your own controllers need a larger type"
     elif demands.room(declared) is None:
         why += "; it is not known whether these machine types have room for them"
     pool = replace(pool, avoids_reservations=names_reservation(pools, pool.instance_types, ()))

@@ -13,7 +13,7 @@ from gpu_platform.planning.problems import Problems
 # Source for the restricted tags: CRD of EC2NodeClass in Karpenter 1.14; read 2026-11-28.
 _PREFIXES: Final = ("aws:", "eks:")
 _DOMAINS: Final = (*names.RESERVED_DOMAINS, "karpenter.sh", "karpenter.k8s.aws")
-_NAME: Final = "Name"  # the program sets it on each resource
+_NAME: Final = "Name"  # the program sets this tag on each resource
 
 
 def check_tags(tags: Iterable[str], problems: Problems) -> None:
@@ -38,7 +38,7 @@ def check_volume_tags(tags: Iterable[str], problems: Problems) -> None:
         if "=" in tag:
             problems.at(tag).add(
                 f"{tag!r}",
-                "a key without `=`, because the EBS driver cuts the keys of volume tags at the first `=`",
+                "a key without `=`, because the EBS driver truncates the keys of volume tags at the first `=`",
                 "rename it",
             )
 

@@ -36,8 +36,8 @@ _PUBLIC_PREFIX = 24
 def vpc_zones(cluster: EksCluster, named: Sequence[str]) -> tuple[str, ...]:
     """Return the zones of a new VPC.
 
-    These are the zones that the pools and the stack file name. EKS requires two zones. If fewer are named, other
-    zones of the region are added.
+    These are the zones that the pools and the stack file name. EKS requires two zones. If fewer zones are named,
+    other zones of the region are added.
     """
     if cluster.create is not None and cluster.create.network is not None:
         return tuple(sorted(cluster.create.network.subnets))
@@ -57,8 +57,8 @@ def plan_vpc(cluster: EksCluster, create: CreateEks, named: Sequence[str], catal
     why = "zones that pools and create.zones name"
     if added:
         why += (
-            f"; EKS needs {LEAST_ZONES}: {', '.join(added)} added by letter; if the account has no such zone, "
-            "name other zones in create.zones"
+            f"; EKS needs {LEAST_ZONES}: {', '.join(added)} added in the order of their letters; "
+            "if the account has no such zone, name other zones in create.zones"
         )
     if set(zones) != set(create.zones):
         why += (
@@ -86,7 +86,7 @@ def plan_vpc(cluster: EksCluster, create: CreateEks, named: Sequence[str], catal
         subject=subject,
         what="NAT gateways",
         chosen=nat,
-        why="the stack file sets it" if create.nat is not None else reasons[nat],
+        why="set in the stack file" if create.nat is not None else reasons[nat],
     )
     subnets = tuple(zone_subnets(create.cidr, zone, create.pods_cidr) for zone in zones)
     refused = tuple(one.zone_id for one in catalog.no_control_plane_zones.values() if one.region == cluster.region)
@@ -95,8 +95,8 @@ def plan_vpc(cluster: EksCluster, create: CreateEks, named: Sequence[str], catal
             subject=subject,
             what="zones of the control plane",
             chosen=f"these, without {zone}",
-            why="EKS accepts no control plane subnet there, but nodes can be there. The letter of the zone "
-            "differs by account, so `up` reads it from the subnets",
+            why="EKS accepts no control plane subnet in this zone, but nodes can run in the zone. "
+            "The letter of the zone differs by account, so `up` reads the letter from the subnets",
         )
         for zone in refused
     )
@@ -200,7 +200,7 @@ def check_subnet_ids(subnets: Mapping[str, str], problems: Problems) -> None:
         if first.setdefault(subnet, zone) != zone:
             problems.at(zone).add(
                 f"{subnet!r} again",
-                f"each subnet once (it is under {first[subnet]}): a subnet is in only one zone",
+                f"each subnet only once (this subnet is under {first[subnet]}): a subnet is in only one zone",
                 "correct the id",
             )
 
@@ -220,7 +220,7 @@ def _check_pod_subnets(network: EksNetwork, problems: Problems) -> None:
     for zone, subnet in sorted(network.pod_subnets.items()):
         if zone not in network.subnets:
             problems.at(zone).add(
-                f"{zone}, where there is no node", "zones of subnets", "remove it, or add its subnet"
+                f"{zone}, which has no subnet for nodes", "zones of subnets", "remove the zone, or add its subnet"
             )
         elif subnet in network.subnets.values():
             problems.at(zone).add(

@@ -119,10 +119,10 @@ def gke(
         added_resources=ADDED_RESOURCES,
         longest_pool_name=(
             32,
-            "GKE node pool names have at most 40 characters, and Pulumi appends 8 so that two pools can exist "
-            "at once",
+            "GKE node pool names have at most 40 characters, and Pulumi appends 8 characters "
+            "so that two pools can exist at once",
         ),
-        no_gpu_cluster="eks, existing or sandbox; the operator has no procedure for its GPUCluster on GKE",
+        no_gpu_cluster="eks, existing or sandbox; the operator's documentation does not cover GPUCluster on GKE",
         pools=CloudPools(
             nodes=lambda pool, named: nodes_plan(pool, "cloud"),
             plan=lambda pool, machine, needs, catalog: plan_gke_pool(pool, machine, cluster, needs, catalog),

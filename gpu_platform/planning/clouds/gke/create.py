@@ -46,7 +46,8 @@ SCOPES: Mapping[str, str] = {
     "no-minor-upgrades": "NO_MINOR_UPGRADES",
     "no-minor-or-node-upgrades": "NO_MINOR_OR_NODE_UPGRADES",
 }
-LONGEST_WITHOUT_ANY_UPGRADE = timedelta(days=30)  # from older documentation; not found in the docs of 2026
+# The limit is from older documentation. GKE's docs of 2026 mention no limit.
+LONGEST_WITHOUT_ANY_UPGRADE = timedelta(days=30)
 MOST_WITHOUT_ANY_UPGRADE = 3
 MAINTENANCE_PERIOD_DAYS = 92  # docs.cloud.google.com, how-to/maintenance-window; older pages say 32 days
 MAINTENANCE_HOURS = 48  # minimum maintenance hours in each period
@@ -277,7 +278,7 @@ def plan_create(
             chosen=f"{network} with an MTU of {mtu}" if vpc is None else vpc.subnetwork,
             why="jumbo frames, for storage; an existing VPC keeps its MTU"
             if vpc is None
-            else "the stack file sets it; nodes reach the internet through the NAT of the VPC's owner",
+            else "set in the stack file; nodes reach the internet through the NAT of the VPC's owner",
         ),
     )
     exclusions = _plan_exclusions(create.maintenance, newest_gpus, subject)

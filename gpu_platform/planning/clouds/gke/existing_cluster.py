@@ -136,7 +136,7 @@ def require_fit(plan: GkeClusterPlan, found: ExistingGke) -> None:
     if plan.kubernetes is not None and minor(found.version) < minor(plan.kubernetes):
         problems.at("kubernetes").add(
             f"{plan.kubernetes!r} on GKE {found.version}",
-            "the minor version of the cluster, or an older one",
+            "the minor version of the cluster, or an older minor version",
             "correct the version, or upgrade the cluster",
         )
     if found.autopilot:

@@ -90,8 +90,7 @@ def check_gpu_networks(
     _check_shared_vpc(cluster, [pool for pool, _ in joining], problems)
     claimed = [pool for pool, machine in pools if network_mode(pool, machine, catalog) == "profile"]
     if joining and claimed:
-        # Source: GKE docs of 2026-04-10, Allocate network resources by using GKE managed DRANET,
-        # section "Avoid conflicting configurations"; read 2026-11-23.
+        # Source: GKE docs of 2026-04-10, Allocate network resources by using GKE managed DRANET; read 2026-11-23.
         names = _named([pool for pool, _ in joining])
         problems.add(
             f"GPU networks for {names} together with the network profile for {_named(claimed)}",

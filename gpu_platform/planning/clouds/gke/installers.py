@@ -75,7 +75,8 @@ def _driver_installers(pools: Sequence[_Pool], catalog: Catalog) -> Iterable[Dae
         )
 
 
-_DRIVER_MOUNTS: Mapping[str, tuple[str, str]] = {  # by volume name: path on the host, path in the container
+# Maps the name of each volume to its path on the host and its path in the container.
+_DRIVER_MOUNTS: Mapping[str, tuple[str, str]] = {
     "dev": ("/dev", "/dev"),
     "nvidia": (NVIDIA_DIR, "/usr/local/nvidia"),
     "vulkan": (f"{NVIDIA_DIR}/vulkan/icd.d", "/etc/vulkan/icd.d"),

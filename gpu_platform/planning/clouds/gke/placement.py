@@ -41,9 +41,9 @@ def plan_placement(pool: Pool, machine: MachineType, cluster: GkeCluster, catalo
         return PlacementChoice(compact=placed, why="NVLink connects the nodes of the same workload policy")
     if pool.placement is not None:
         if pool.placement.type != "compact":
-            return PlacementChoice(compact=None, why="the stack file sets it")
+            return PlacementChoice(compact=None, why="set in the stack file")
         group = pool.placement.group
-        why = "the stack file sets it"
+        why = "set in the stack file"
         if group is None and pool.capacity.type == "reservation":
             # Source: cluster-toolkit 1.95, update_reservation_props in its Slurm controller.
             why += (
@@ -96,7 +96,7 @@ def check_placement(
     if placement is None:
         return
     here = problems.at("placement")
-    if placement.type == "cluster":  # refused when the stack file is parsed
+    if placement.type == "cluster":  # the parser of the stack file refuses this type
         return
     domain = catalog.nvlink_domain(machine)
     if domain is not None and placement.type == "none":

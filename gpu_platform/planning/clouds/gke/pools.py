@@ -160,7 +160,7 @@ def _excludes_upgrades(pool: Pool, machine: MachineType, cluster: GkeCluster, ca
 def _why_no_gpu_nics(pool: Pool, machine: MachineType) -> str:
     if machine.rdma_interfaces == 0:
         return "the machine type has no GPU NICs"
-    return "the stack file sets it" if pool.network.rdma is False else f"workload {pool.workload} needs none"
+    return "set in the stack file" if pool.network.rdma is False else f"workload {pool.workload} needs none"
 
 
 def _placed(compact: CompactPlacement | None) -> str:
@@ -180,7 +180,7 @@ def _reasons(
         yield (
             "node version",
             f"{plan.version or 'initially the version of the cluster'}, until its support ends",
-            "the stack file sets it"
+            "set in the stack file"
             if plan.version
             else "a node upgrade terminates the node's jobs, so upgrade the pool yourself",
         )
@@ -189,7 +189,7 @@ def _reasons(
     yield (
         "reservation",
         ", ".join(affinity.values) or "none",
-        "the stack file sets it" if affinity.values else "the pool names no reservation",
+        "set in the stack file" if affinity.values else "the pool names no reservation",
     )
     if isinstance(pool.capacity, Reservation) and pool.capacity.ends is not None:
         yield "end of the reservation", f"{pool.capacity.ends:%Y-%m-%d %H:%M} UTC", "GKE then deletes the nodes"
@@ -220,7 +220,7 @@ def _reasons(
             else "no capacity for another node",
         )
     else:
-        yield "upgrade", "blue-green", "the stack file sets it"
+        yield "upgrade", "blue-green", "set in the stack file"
     if nodes.autoscaled:
         yield (
             "autoscaler",

@@ -26,7 +26,8 @@ llm-d/llm-d#1738, and SkyPilot's guide for Kueue, which excludes these resources
 """
 PROVISIONING_CLASS: Final = "queued-provisioning.gke.io"
 _REQUEST_LABEL: Final = "autoscaling.gke.io/provisioning-request"
-_REQUEST_DETAIL: Final = "ResizeRequestName"  # detail of a ProvisioningRequest with the value of the label
+# Name of the detail in a ProvisioningRequest's status that contains the value of the label.
+_REQUEST_DETAIL: Final = "ResizeRequestName"
 # The label gce-topology-host is left out, because it identifies a single machine, which is one node.
 # Source: Compute Engine docs; read 2026-11-28.
 _LEVELS: Final = tuple(f"cloud.google.com/gce-topology-{level}" for level in ("block", "subblock"))

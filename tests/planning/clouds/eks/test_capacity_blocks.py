@@ -112,7 +112,7 @@ def test_karpenter_selects_every_block_and_every_zone() -> None:
         (
             {"capacity": several(FIRST, {**SECOND, "starts": "2026-12-14T11:29:00Z"})},
             "capacity.blocks",
-            "quotas count it once",
+            "quotas are checked for one block",
         ),
         ({"capacity": several(FIRST, {**SECOND, "zone": "us-west-2a"})}, "capacity.blocks[1].zone", "us-east-2"),
         (

@@ -15,7 +15,7 @@ def test_a_decision_states_what_the_system_nodes_must_hold() -> None:
     chosen, why = decisions(created())["system nodes"]
     assert chosen == "2 of m7i.large or m6i.large, 2 to 4"
     assert "GPU Operator 1 x 0.2 CPU" in why
-    assert "your own controllers need more" in why
+    assert "your own controllers need a larger type" in why
     _, why = decisions(created({"system": {"machine_types": ["t3.medium"]}}))["system nodes"]
     assert "it is not known whether" in why
 

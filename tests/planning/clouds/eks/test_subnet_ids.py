@@ -29,7 +29,7 @@ def test_a_subnet_under_two_zones_is_refused() -> None:
     (problem,) = refused(new(subnets=twice)).items()
     assert problem == (
         "cluster.create.network.subnets.us-east-2b",
-        f"'{A}' again; each subnet once (it is under us-east-2a): a subnet is in only one zone",
+        f"'{A}' again; each subnet only once (this subnet is under us-east-2a): a subnet is in only one zone",
     )
     pods = refused(new(subnets={"us-east-2a": A, "us-east-2b": B}, pod_subnets={"us-east-2a": C, "us-east-2b": C}))
     assert [*pods] == ["cluster.create.network.pod_subnets.us-east-2b"]

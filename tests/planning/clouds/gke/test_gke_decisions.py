@@ -69,7 +69,7 @@ def decided(**pool: Any) -> GkePoolPlan:
         ({"machine_type": "a3-highgpu-4g"}, None),
         ({"capacity": FLEX, "count": GROW}, None),
         ({"machine_type": "a4-highgpu-8g", "capacity": {**FLEX, "queued": True}, "count": GROW}, None),
-        # as the stack file sets it
+        # as set in the stack file
         ({"placement": {"type": "none"}}, None),
         ({"machine_type": "a2-highgpu-8g", "placement": {"type": "compact"}}, "train-compact"),
         ({"capacity": RESERVED, "placement": {"type": "compact"}}, "train-compact"),
