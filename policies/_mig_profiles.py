@@ -138,7 +138,8 @@ def layout_error(table: GuideTable, layout: Mapping[str, int], product: str) -> 
 
 def _sizes_text(table: GuideTable, layout: Mapping[str, int]) -> str:
     sizes = (f"{each.name} takes {each.memory_slices}" for each in table.profiles if each.name in layout)
-    return f"the GPU has {table.memory_slices} memory slices; {', '.join(sizes)}, at multiples of its size"
+    every = f"the GPU has {table.memory_slices} memory slices"
+    return f"{every}; {', '.join(sizes)}; each starts at a multiple of its size"
 
 
 def _nearest_fix(table: GuideTable, layout: Mapping[str, int]) -> str:

@@ -176,7 +176,9 @@ def _shared_by_strangers(stack: Stack, _: _Quotas, settings: TrustSettings) -> I
             if any(not _trust(one, other, settings.trusted) for one, other in combinations(teams, 2)):
                 yield Breach(
                     at=[amount for namespace, amount, _ in quotas if namespace in teams][-1],
-                    found=f"{resource} for {', '.join(teams)}" + (f", a share on pool {pool!r}" if pool else ""),
+                    found=resource
+                    + (f" (a share of a GPU on pool {pool!r})" if pool else "")
+                    + f" for {', '.join(teams)}",
                     allowed="shares of a GPU for one team, or for teams in one group of `trusted`",
                     fix=(
                         f"use whole GPUs or MIG on pool {pool}"

@@ -320,7 +320,7 @@ def report_of(rule: str, *records: Record, **settings: Any) -> PolicyReport:
 
 
 def violations(rule: str, *records: Record, **settings: Any) -> list[Violation]:
-    """Return the violations of one rule. Fails if the rule could not check a value."""
+    """Return the violations of one rule. Fail if the rule could not check a value."""
     found = report_of(rule, *records, **settings)
     assert not found.not_checked, found.not_checked
     return list(found.violations)
@@ -332,7 +332,7 @@ def only(found: list[Violation]) -> Violation:
 
 
 def not_checked(rule: str, *records: Record, **settings: Any) -> str:
-    """Return why a rule could not check its only subject. Fails if the rule found a violation."""
+    """Return why a rule could not check its only subject. Fail if the rule found a violation."""
     found = report_of(rule, *records, **settings)
     assert not found.violations, [str(violation) for violation in found.violations]
     assert len(found.not_checked) == 1, found.not_checked

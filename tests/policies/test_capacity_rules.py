@@ -233,7 +233,8 @@ def test_queues_do_not_change_who_shares_a_gpu():
 def test_shares_by_the_name_of_whole_gpus_are_found_by_their_pool(pools: list[Record]):
     stack = promised(a={GPUS: 2}, b={GPUS: 2})
     found = only(violations("sharing-across-tenants", *pools, *stack)).problem
-    assert found.found.startswith("nvidia.com/gpu for a, b, a share on pool '")
+    assert found.found.startswith("nvidia.com/gpu (a share of a GPU on pool '")
+    assert found.found.endswith("') for a, b")
     assert violations("sharing-across-tenants", *pools, *promised(a={GPUS: 2}, b={GPUS: 0})) == []
     assert violations("sharing-across-tenants", *pools, *stack, trusted=[["a", "b"]]) == []
 

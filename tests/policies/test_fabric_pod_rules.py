@@ -27,8 +27,8 @@ FABRICS = {
     "a4-highgpu-8g": "rdma",
     "a4x-highgpu-4g": "rdma",
 }
-# The checks that this rule covers. Users, devices in annotations and networks of GPUs are checked only at
-# admission.
+# The rules that these tests cover.
+# Users, devices in annotations and networks of GPUs are checked only at admission.
 JUDGED = ("fabric-daemon", "pod-security-host-path", "pod-security-privileged", "pod-security-host-namespaces")
 
 
@@ -80,7 +80,7 @@ def test_what_admission_refuses_is_found_before_a_deploy(attempt: dict[str, Any]
     assert found(pod, gke_node_pool(machineType=published.machine_type))
 
 
-# -- annotations that give a daemon its devices -----------------------------------------------------------
+# -- annotations that request devices for daemons ---------------------------------------------------------
 
 WITH_DAEMONS = [one for one in PODS.values() if one.devices]
 

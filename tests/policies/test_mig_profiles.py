@@ -23,7 +23,8 @@ def test_the_guide_and_the_catalogue_know_mig_on_the_same_gpus():
 def test_the_places_that_follow_from_the_guides_fractions_are_the_catalogues_starts(gpu: Gpu):
     assert gpu.mig is not None
     table = mig_tables()[gpu.model]
-    unit = gpu.mig.memory_slices // table.memory_slices  # RTX PRO 6000: 12 slices here, 4 in NVIDIA's guide
+    # For RTX PRO 6000, the catalogue has 12 memory slices, and NVIDIA's guide has 4.
+    unit = gpu.mig.memory_slices // table.memory_slices
     derived = {
         profile.name: (profile.instances, tuple(_start(mask) * unit for mask in table.places(profile)))
         for profile in table.profiles
@@ -64,7 +65,7 @@ def test_the_rules_and_the_planner_take_the_same_layouts(gpu: Gpu):
             "a100-80gb",
             {"3g.40gb": 2, "1g.10gb": 1},
             "3g.40gb x2 + 1g.10gb x1 on GPU",
-            "the GPU has 8 memory slices; 1g.10gb takes 1, 3g.40gb takes 4, at multiples of its size",
+            "the GPU has 8 memory slices; 1g.10gb takes 1, 3g.40gb takes 4; each starts at a multiple of its size",
             "3g.40gb x2 is legal",
         ),
         ("rtx-pro-6000", {"1g.24gb+me.all": 1, "2g.48gb": 1}, "on GPU", "side by side", "2g.48gb x1 is legal"),
