@@ -191,10 +191,9 @@ def _price_how(pool: PoolPlan) -> str:
     if price.declared:
         return f"{counted(pool.nodes.desired, 'node')} x {price.usd_per_hour} USD/h of {pool.path}.usd_per_hour"
     kind = pool.capacity["type"]
-    bound = "an upper bound: " if kind == "spot" else ""
-    other = (
-        "" if kind == "on-demand" else f"; {bound}the price of {kind} is unknown: write {pool.path}.usd_per_hour"
-    )
+    bound = "an upper bound, because " if kind == "spot" else ""
+    unknown = f"; {bound}the price of {kind} capacity is unknown: write {pool.path}.usd_per_hour"
+    other = "" if kind == "on-demand" else unknown
     where = f"{price.region} as reference" if price.reference else price.region
     nodes = counted(pool.nodes.desired, "node")
     return f"{nodes} x {price.usd_per_hour} USD/h on demand in {where} ({price.source}){other}"

@@ -32,13 +32,13 @@ def operator_fix(
     lowest, highest = supported
     newer = minor(kubernetes) > minor(highest)
     if releases is None:
-        take = f"take {'a newer' if newer else 'an older'} operator release"
+        choice = f"use {'a newer' if newer else 'an older'} operator release"
     else:
         fitting = [
             name for name, (low, high) in releases.items() if minor(low) <= minor(kubernetes) <= minor(high)
         ]
-        take = f"take {' or '.join(fitting)}" if fitting else ""
+        choice = f"use {' or '.join(fitting)}" if fitting else ""
     if newer:
-        return take or f"use Kubernetes {lowest} to {highest}; no release supports {kubernetes} yet"
+        return choice or f"use Kubernetes {lowest} to {highest}; no release supports {kubernetes} yet"
     upgrade = f"upgrade the cluster to {lowest} first, one minor version at a time"
-    return f"{take}, or {upgrade}" if take else upgrade
+    return f"{choice}, or {upgrade}" if choice else upgrade

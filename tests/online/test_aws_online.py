@@ -422,7 +422,7 @@ def test_an_existing_cluster_of_another_version_stops_up(account: AwsAccount) ->
     finding = by_title(ask(account, existing_cluster(account, kubernetes="1.35")), "existing cluster ml")
 
     assert finding.severity == "stops"
-    assert "'1.34', the version of ml" in finding.why
+    assert "'1.34', the version of cluster ml" in finding.why
 
 
 def test_an_existing_cluster_that_is_not_there_stops_up(account: AwsAccount) -> None:

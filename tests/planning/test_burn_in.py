@@ -108,7 +108,7 @@ def test_limits_are_those_of_the_machine_type_with_their_source() -> None:
     }
     assert "azurehpc-health-checks" in least["all-reduce"].source
     assert pool_of(planned("sandbox", pool("serve", "g6.4xlarge")), "serve").least == {}, (
-        "nobody has published one"
+        "nobody has published a bandwidth for g6.4xlarge"
     )
 
 
@@ -141,7 +141,7 @@ def test_pods_have_no_whole_cpus_that_the_kubelet_could_not_align_with_all_gpus(
     train = pool("train", "p4de.24xlarge", topology={"policy": policy})
     alone = pool_of(planned("sandbox", train)).alone
     assert alone is not None
-    assert alone.workload.cpu == cpu  # 16 whole CPUs fit one NUMA node, but the eight GPUs are on two
+    assert alone.workload.cpu == cpu  # 16 CPUs fit one NUMA node, but the 8 GPUs are on two
 
 
 def test_on_eks_pods_on_two_nodes_request_efa_as_those_of_training_jobs_do() -> None:

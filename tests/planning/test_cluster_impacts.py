@@ -254,7 +254,7 @@ def plan_on_gke(pools: Sequence[dict[str, Any]] = (), **create: Any) -> Environm
 @pytest.mark.parametrize(
     ("before", "after", "effect", "why"),
     [
-        ({"desired": 4}, {"desired": 3}, Effect.REMOVES_CAPACITY, "1 of the nodes of add-ons"),
+        ({"desired": 4}, {"desired": 3}, Effect.REMOVES_CAPACITY, "1 of the nodes for add-ons"),
         ({}, {"desired": 3}, Effect.IN_PLACE, ""),
         ({}, {"max": 6}, Effect.IN_PLACE, "EKS sets the number of system nodes to desired"),
         ({}, {"machine_types": ["m7i.2xlarge"]}, Effect.ROLLS_NODES, "a node group keeps its instance types"),
@@ -298,7 +298,7 @@ def test_a_controller_that_is_handed_over_is_announced_as_uninstalled() -> None:
     after = plan_eks({"zones": ["us-east-2b"]}, KARPENTER, cluster={**EXISTING, "parts": {"karpenter": "present"}})
     (found,) = impacts(before, after)
     assert found.effect is Effect.REMOVES_CAPACITY
-    assert found.because.startswith("Karpenter is uninstalled; with Karpenter its CRDs are deleted")
+    assert found.because.startswith("Karpenter is uninstalled; if Karpenter is uninstalled, its CRDs are deleted")
 
 
 def test_a_login_that_goes_is_announced_with_its_groups() -> None:

@@ -170,7 +170,7 @@ def test_without_classes_the_expander_has_no_priorities() -> None:
         (
             with_a_pool_in_two_classes(),
             "compute_classes[1].pools[0]",
-            "it is in l4",
+            "it is already in class l4",
         ),
         ({**stack(GKE), "compute_classes": [{**CLASS, "name": "default"}]}, "compute_classes[0].name", "no class"),
         ({**stack(GKE), "compute_classes": [{**CLASS, "name": "gke-l4"}]}, "compute_classes[0].name", "GKE's own"),
@@ -183,7 +183,7 @@ def test_without_classes_the_expander_has_no_priorities() -> None:
             stack(GKE, {}, {"count": {"desired": 2}, "zones": ["us-central1-a"], "sharing": {
                 "mode": "time-slicing", "replicas": 4}}),
             "compute_classes[0].pools[1]",
-            "nvidia.com/gpu.shared on l4 of 4 shares",
+            "nvidia.com/gpu.shared on l4 with 4 shares",
         ),
         (
             stack(GKE, {"capacity": {"type": "flex-start", "queued": True}}),

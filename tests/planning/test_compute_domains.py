@@ -64,7 +64,7 @@ def test_the_driver_is_told_where_the_nodes_have_nvidias_driver(
 
 @pytest.mark.parametrize(("provider", "owner"), [("existing", "operator"), ("existing", "host"), ("eks", None)])
 def test_the_operator_stops_the_driver_while_it_replaces_nvidias_driver(provider: str, owner: str | None) -> None:
-    """The driver's pods hold NVIDIA's driver, so that it could not be unloaded (NVIDIA/aicr#1704)."""
+    """Pods of the DRA driver use NVIDIA's GPU driver and prevent its unloading (NVIDIA/aicr#1704)."""
     operator = {} if owner is None else {"driver": {"owner": owner, "version": "580.173.02"}}
     selector = driver(provider, operator=operator).values["kubeletPlugin"].get("nodeSelector")
     assert selector == ({"nvidia.com/gpu.deploy.client": "true"} if owner == "operator" else None)
@@ -74,7 +74,7 @@ def test_an_older_operator_is_warned_of_because_it_does_not_stop_the_driver() ->
     plan = planned("existing", operator={"release": "v26.3.3", "driver": {"version": "580.173.02"}})
     found = plan.operator.dra_driver
     assert found is not None
-    assert "nodeSelector" not in found.values["kubeletPlugin"]  # its nodes do not have the label
+    assert "nodeSelector" not in found.values["kubeletPlugin"]  # an older operator sets no such label
     (warning,) = [one for one in plan.decisions if one.chosen.startswith("fails on racks")]
     assert "operator.release: v26.7.0" in warning.why
 

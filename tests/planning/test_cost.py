@@ -103,7 +103,7 @@ def test_a_budget_below_a_month_of_desired_nodes_is_refused(make_plan: PlanMaker
         make_plan(pool("train", usd_per_hour=20), serve, budget={"usd_per_month": 16_789})
     (problem,) = caught.value.problems
     assert problem.path == "budget.usd_per_month"
-    assert problem.found == "16789, and desired nodes of 16790 USD a month: train 14600, serve 2190"
+    assert problem.found == "16789, but the desired nodes cost 16790 USD a month: train 14600, serve 2190"
 
 
 def test_a_budget_that_holds_is_shown_with_what_it_has(make_plan: PlanMaker) -> None:
@@ -143,7 +143,7 @@ def test_the_highest_cost_counts_the_dearest_alternative(make_plan: PlanMaker) -
     ("workload", "most", "nodes"),
     [
         ("inference", 8, 9),
-        ("inference", 10, 12),  # 10 nodes allow 1 replacement, and these 11 nodes allow 2 (a tenth, rounded up)
+        ("inference", 10, 12),  # 10% of 10 nodes is 1, and 10% of the resulting 11 nodes is 2 (rounded up)
         ("development", 30, 34),
         ("training", 8, 8),  # drifted training nodes are removed when they are empty
     ],

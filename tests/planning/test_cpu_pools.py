@@ -245,8 +245,8 @@ def test_karpenter_may_take_other_machines_that_are_no_smaller() -> None:
     [
         ("m7i.xlarge", "at least 8 vCPUs and 32768Mi"),
         ("c7i.2xlarge", "at least 8 vCPUs and 32768Mi"),
-        ("m8g.2xlarge", "amd64, as m7i.2xlarge"),
-        ("g5.2xlarge", "no GPUs, as m7i.2xlarge"),
+        ("m8g.2xlarge", "amd64, like m7i.2xlarge"),
+        ("g5.2xlarge", "no GPUs, like m7i.2xlarge"),
     ],
 )
 def test_karpenter_may_not_take_a_machine_on_which_planned_pods_do_not_run(other: str, why: str) -> None:
@@ -256,7 +256,7 @@ def test_karpenter_may_not_take_a_machine_on_which_planned_pods_do_not_run(other
 
 def test_a_gpu_pool_has_no_alternative_without_gpus() -> None:
     form = {"machine_type": "g6.4xlarge", "workload": "inference", "count": {"desired": 0, "max": 2}}
-    with pytest.raises(BadInput, match=r"GPU l4, as g6\.4xlarge"):
+    with pytest.raises(BadInput, match=r"GPU l4, like g6\.4xlarge"):
         plan_eks(
             {**form, "provisioner": "karpenter", "karpenter": {"alternatives": ["m7i.4xlarge"]}}, cluster=EXISTING
         )

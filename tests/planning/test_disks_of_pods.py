@@ -22,7 +22,7 @@ KARPENTER = {"provisioner": "karpenter", "count": {"desired": 0, "max": 1}}
 def plan(
     cluster: dict[str, Any], *, notebooks: int = 0, storage_class: str = "disk", **rest: Any
 ) -> EnvironmentPlan:
-    """Return the plan of one node, with notebooks that each have a claim."""
+    """Return the plan of a pool with one node, and of notebooks that each have a claim."""
     entries = [
         {
             "name": f"lab-{index}",
@@ -70,7 +70,9 @@ def test_a_node_attaches_the_disks_that_ec2_leaves_for_claims(
 
 def test_more_declared_disks_than_nodes_attach_are_a_warning() -> None:
     found = printed(plan(POD_SUBNETS, notebooks=8), "warning: disks")
-    assert found == ["8 declared workloads with a disk each, and 1 node for at most 7 disks each"]
+    assert found == [
+        "8 declared workloads, each with a disk, but at most 7 disks on each node, and at most 1 node"
+    ]
 
 
 def test_declared_disks_that_nodes_attach_are_no_warning() -> None:

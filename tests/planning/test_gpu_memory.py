@@ -102,5 +102,5 @@ def test_pods_that_meet_on_a_time_sliced_instance_share_its_memory(make_plan: Pl
     found = _problems(make_plan, [cut], {"name": "lab", "pool": "cut", "gpu_memory": "4GB", "replicas": 7})
     told = [problem for problem in found if problem.path.endswith("gpu_memory")]
     assert len(told) == 1
-    assert "may run on one 1g.10gb on NVIDIA A100-SXM4-80GB of 3 replicas" in told[0].found
+    assert "may run on one 1g.10gb on NVIDIA A100-SXM4-80GB with 3 replicas" in told[0].found
     assert "at most 9728 MiB in all" in told[0].allowed

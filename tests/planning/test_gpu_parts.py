@@ -64,7 +64,7 @@ def test_with_an_owners_operator_the_program_installs_none() -> None:
     assert plan.monitoring is None
     (pool,) = plan.pools
     assert "nvidia.com/device-plugin.config" not in pool.labels
-    assert pool.driver_version is None, "the owner chooses it"
+    assert pool.driver_version is None, "the owner chooses the driver"
 
 
 def test_the_driver_of_an_owners_operator_is_expected_where_it_is_declared() -> None:
@@ -109,7 +109,9 @@ def test_a_part_beside_an_operator_of_the_owner_is_refused() -> None:
 
 
 def found(part: str, kind: str, namespace: str, release: tuple[str, str] | None = None) -> InstalledPart:
-    return InstalledPart(part=part, kind=kind, namespace=namespace, name="it", version="v25.10.0", release=release)
+    return InstalledPart(
+        part=part, kind=kind, namespace=namespace, name="nvidia-operator", version="v25.10.0", release=release
+    )
 
 
 def refused(parts: dict[str, str], *installed: InstalledPart) -> list[str]:
@@ -120,9 +122,9 @@ def test_software_of_others_is_refused_with_the_field_that_keeps_it() -> None:
     theirs = found("gpu_operator", "Deployment", "nvidia", ("nvidia", "gpu"))
     (problem,) = refused({}, theirs, found("gpu_operator", "ClusterPolicy", ""))
     assert problem.startswith(
-        "cluster.parts.gpu_operator: found install, but the cluster has Deployment it v25.10.0 in"
+        "cluster.parts.gpu_operator: found install, but the cluster has Deployment nvidia-operator v25.10.0 in"
     )
-    assert "namespace nvidia, ClusterPolicy it v25.10.0, which this stack did not install" in problem
+    assert "namespace nvidia, ClusterPolicy nvidia-operator v25.10.0, which this stack did not install" in problem
     assert "write cluster.parts.gpu_operator: present" in problem
     assert refused({"gpu_operator": "present"}, theirs) == []
 

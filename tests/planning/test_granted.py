@@ -29,7 +29,7 @@ def test_a_pod_with_whole_gpus_knows_their_memory_and_peak() -> None:
     assert found["GPU_MEMORY_MIB"] == "81920"
     assert found["SHARING"] == "none"
     assert found["PEAK_TFLOPS"] == "312"
-    assert "INTERCONNECT" not in found  # there is only one pod
+    assert "INTERCONNECT" not in found  # a single pod has no interconnect
 
 
 @pytest.mark.parametrize(

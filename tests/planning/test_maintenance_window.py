@@ -31,7 +31,7 @@ def utc(text: str) -> datetime:
         ("2026-11-29 01:00", None),
         ("2026-11-30 00:30", "2026-11-30 01:00"),  # Monday in UTC, in a window that opened on Sunday
         ("2026-11-25 21:30", None),
-        ("2026-07-04 20:00", "2026-07-05 00:00"),  # summer: 22:00 is 20:00 UTC
+        ("2026-07-04 20:00", "2026-07-05 00:00"),  # in summer, 22:00 in Berlin is 20:00 UTC
     ],
 )
 def test_a_window_is_open_from_its_start_until_before_its_end(at: str, until: str | None) -> None:
@@ -44,7 +44,7 @@ def test_a_window_is_open_from_its_start_until_before_its_end(at: str, until: st
         ("2026-11-22 23:00", "2026-11-28 21:00"),
         ("2026-11-28 20:59", "2026-11-28 21:00"),
         ("2026-11-28 21:00", "2026-11-29 21:00"),
-        ("2026-03-29 00:30", "2026-03-29 20:00"),  # the clocks changed in between
+        ("2026-03-29 00:30", "2026-03-29 20:00"),  # summer time begins between the two times
     ],
 )
 def test_the_next_opening_is_the_first_one_after_a_time(at: str, opens: str) -> None:

@@ -219,7 +219,7 @@ def test_only_a_layout_from_the_platform_is_marked_for_the_agent(
         )
         expect = plan.pools[0].expectations.expect
         assert [expect[check].rolled for check in ("mig-mode", "mig-instances")] == [expected, expected]
-        assert expect["mig-mode"].mig_config, "the agent names it where it is missing"
+        assert expect["mig-mode"].mig_config, "the agent reports this config if a node requests another"
 
 
 # -- GKE --------------------------------------------------------------------------------------------------
@@ -294,7 +294,7 @@ def test_gke_9_a_quota_admits_critical_pods_of_the_operator(
     quota = make_plan(gcp(count={"desired": 2, "max": 50}), cluster=GKE).operator.quota
     assert quota is not None
     assert set(quota.priority_classes) == {"system-node-critical", "system-cluster-critical"}
-    assert quota.pods >= 50 * 8, "a quota that is too small stops the operands of the last nodes"
+    assert quota.pods >= 50 * 8, "if the quota is too small, the operands of some nodes cannot start"
     assert make_plan(aws(), cluster=EKS).operator.quota is None
 
 

@@ -180,7 +180,7 @@ def test_an_edit_of_count_applies_at_once_only_while_the_pool_is_on(when: str, r
                 "capacity": {"type": "reservation", "reservation": "cr-0a1b2c3d4e5f60718", "zone": "us-east-2a"},
             },
             {},
-            "a schedule of reservation capacity",
+            "a schedule with reservation capacity",
         ),
         (
             {},
@@ -221,8 +221,8 @@ def test_check_and_preview_name_quotas_and_workloads_that_stop() -> None:
     notices = off_notices(plan_eks(LAB, train, teams=[team], queueing={}))
     assert [one.partition(":")[0] for one in notices] == ["pools[0].schedule", "pools[1].schedule"]
     assert "mon-fri 07:00 to 20:00 (Europe/Berlin), 65 of 168 h a week" in notices[0]
-    assert "quotas of nvidia.com/mig-1g.10gb on it (vision 7)" in notices[0]
-    assert "quotas of nvidia.com/gpu on it (vision 16); vision/pretrain (gang of 2 pods)" in notices[1]
+    assert "quotas of nvidia.com/mig-1g.10gb on this pool (vision 7)" in notices[0]
+    assert "quotas of nvidia.com/gpu on this pool (vision 16); vision/pretrain (gang of 2 pods)" in notices[1]
     assert "queueing.pods_ready_timeout" in notices[1]
 
 
@@ -238,7 +238,7 @@ def test_check_and_preview_name_quotas_unusable_outside_of_blocks() -> None:
     assert notice.startswith(
         "pools[0].capacity: pool train has nodes from 2026-12-20T11:30:00Z until 2026-12-27T11:30:00Z; before"
     )
-    assert "quotas of nvidia.com/gpu on it (vision 16)" in notice
+    assert "quotas of nvidia.com/gpu on this pool (vision 16)" in notice
     assert "requeue them after queueing.pods_ready_timeout" in notice
     assert notices(block, team) == (), "a block without times"
 
@@ -265,7 +265,7 @@ def test_a_queue_loses_only_its_quota_on_the_pool_that_has_no_nodes() -> None:
         {**VISION, "name": "speech", "members": ["group:speech"], "quota": {"gpus": {"train": 8}}},
     ]
     (notice,) = off_notices(plan_eks(block, steady, teams=teams, queueing={}))
-    assert "these cannot be used: quotas of nvidia.com/gpu on it (vision 8, speech 8);" in notice
+    assert "these cannot be used: quotas of nvidia.com/gpu on this pool (vision 8, speech 8);" in notice
 
 
 def test_a_pool_that_may_grow_covers_a_quota_while_another_is_off() -> None:
@@ -299,7 +299,7 @@ def test_the_cost_counts_the_hours_of_the_schedule_and_the_parts_add_up() -> Non
     spending = spending_of(plan, report_capacity(plan, load_catalog(), measured={"lab": 0.5}, seconds=1))
     assert plan.cost.usd_per_hour == spending.usd_per_hour == pytest.approx(2 * 65)
     assert plan.cost.most_usd_per_hour == pytest.approx(4 * 168), (
-        "price of the nodes while the pool is on, and during a roll"
+        "price of all nodes while the pool is on, including nodes that a rolling update adds"
     )
     (pool,) = spending.pools
     assert (pool.hours_per_week, pool.node_usd_per_hour) == (65, 168)

@@ -104,7 +104,10 @@ def test_the_list_price_of_a_spot_pool_is_named_as_an_upper_bound(make_plan: Pla
     plan = make_plan(
         pool(machine_type="g4dn.xlarge", capacity={"type": "spot"}, workload="inference"), cluster=EKS
     )
-    assert "; an upper bound: the price of spot is unknown: write" in _report(plan)["pools"][0]["price_how"]
+    assert (
+        "; an upper bound, because the price of spot capacity is unknown: write"
+        in _report(plan)["pools"][0]["price_how"]
+    )
 
 
 # -- offerings ---------------------------------------------------------------------------------------------

@@ -273,7 +273,7 @@ def test_spare_nodes_of_several_pools_do_not_all_go_to_the_same_cohort(make_plan
         [pool("first", count={"desired": 4}), *THREE[1:]],
         [*reversed(THREE)],
     ],
-    ids=["a pool more", "more nodes of another pool", "another order in the file"],
+    ids=["one more pool", "more nodes of another pool", "another order of the pools"],
 )
 def test_spare_nodes_of_a_pool_do_not_change_hands_by_a_change_of_other_pools(
     make_plan: PlanMaker, others: list[dict[str, Any]]

@@ -28,7 +28,7 @@ def gke_pool(name: str, capacity: dict[str, Any]) -> dict[str, Any]:
     return pool(name, **nodes, zones=["us-central1-b"], capacity=capacity, workload="inference")
 
 
-QUEUED = gke_pool("requested", {"type": "flex-start", "queued": True})
+QUEUED = gke_pool("flex", {"type": "flex-start", "queued": True})
 STEADY = gke_pool("steady", {"type": "spot"})
 
 
@@ -81,19 +81,19 @@ def service(nodes: int, where: str) -> dict[str, Any]:
 
 
 REFUSED = {
-    "two groups on the queued pool": (ray(("requested", 4), ("requested", 2)), "ray_clusters[0]", "one group"),
+    "two groups on the queued pool": (ray(("flex", 4), ("flex", 2)), "ray_clusters[0]", "one group"),
     "the second group on a pool without queued provisioning": (
-        ray(("requested", 4), ("steady", 4)),
+        ray(("flex", 4), ("steady", 4)),
         "ray_clusters[0]",
         "one group",
     ),
-    "a leader and its workers": (service(2, "requested"), "inference_services[0]", "write nodes: 1"),
+    "a leader and its workers": (service(2, "flex"), "inference_services[0]", "write nodes: 1"),
 }
 TAKEN = {
-    "one group": ray(("requested", 4)),
+    "one group": ray(("flex", 4)),
     "groups on other pools": ray(("steady", 4), ("steady", 2)),
-    "the second group with a resource that the queued pool does not have": ray(("requested", 4), ("parts", 1)),
-    "a service of one node": service(1, "requested"),
+    "the second group with a resource that the queued pool does not have": ray(("flex", 4), ("parts", 1)),
+    "a service of one node": service(1, "flex"),
     "a service on another pool": service(2, "steady"),
 }
 
@@ -106,7 +106,7 @@ def test_an_entry_with_several_kinds_of_gpu_pods_is_refused_on_queued_capacity(
         plan_platform(stack(QUEUED, STEADY, **work), "test")
     (problem,) = refused.value.problems
     assert problem.path == f"teams[0].{place}"
-    assert "2 kinds of pods with GPUs, and pool requested with queued capacity" in problem.found
+    assert "2 kinds of pods with GPUs, and pool flex with queued capacity" in problem.found
     assert fix in problem.fix
     assert problem.fix.endswith("or use pools without queued: true")
 

@@ -81,7 +81,7 @@ def test_replicas_by_gpu_model_give_each_pool_the_number_of_its_own_gpu(make_pla
     assert keys == ["inference.a100-80gb", "inference.t4"]
     configs = plugin(plan)
     assert [configs[key]["sharing"]["timeSlicing"]["resources"][0]["replicas"] for key in keys] == [10, 4]
-    assert "inference" not in configs  # no config is written without a number of replicas for the node's GPU
+    assert "inference" not in configs  # each written config has a number of replicas for a GPU model
 
 
 def test_replicas_by_gpu_model_may_stand_in_the_pool_itself(make_plan: PlanMaker) -> None:

@@ -220,8 +220,8 @@ def test_a_quota_beyond_what_the_declared_workloads_request_is_lowered_to_it() -
 def test_measured_use_shows_which_quota_is_too_large() -> None:
     found = quotas(savings_of(CHEAPER["a lower quota"], {"vision": 2.0, "search": 0.0}))
     assert found == [
-        ("team vision: quota of 8 GPUs instead of 16 (it has held 2 at most); pool train: 2 nodes", 10.0),
-        ("team search: quota of 0 GPUs instead of 8 (it has held 0 at most); pool train: 2 nodes", 10.0),
+        ("team vision: quota of 8 GPUs instead of 16 (it has held at most 2); pool train: 2 nodes", 10.0),
+        ("team search: quota of 0 GPUs instead of 8 (it has held at most 0); pool train: 2 nodes", 10.0),
     ]
 
 

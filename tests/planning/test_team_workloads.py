@@ -340,7 +340,7 @@ def test_the_plan_says_why_cpus_are_not_those_declared() -> None:
     assert [one.cpu for one in found.teams[0].workloads] == ["63999m"]
     (why,) = [one for one in found.decisions if one.what == "CPUs"]
     assert (why.subject, why.chosen) == ("vision/fit", "63999m")
-    assert why.why.startswith("64 whole CPUs would be exclusive and not on the NUMA nodes of its GPUs")
+    assert why.why.startswith("64 whole CPUs would be exclusive, and not on the same NUMA nodes as the pod's GPUs")
 
 
 def test_memory_outside_the_gpus_numa_nodes_is_refused() -> None:

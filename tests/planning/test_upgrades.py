@@ -284,12 +284,12 @@ def fix_of(kubernetes: str, release: str) -> str:
 
 
 def test_a_cluster_too_new_for_the_operator_gets_a_newer_operator_as_fix() -> None:
-    assert fix_of("1.36", "v26.3.1") == "take v26.7.0 or v26.3.3 or v26.3.2"
+    assert fix_of("1.36", "v26.3.1") == "use v26.7.0 or v26.3.3 or v26.3.2"
 
 
 def test_a_cluster_too_old_for_the_operator_has_two_fixes() -> None:
     fix = fix_of("1.32", "v26.7.0")
-    assert fix.startswith("take v26.3.3 or v26.3.2")
+    assert fix.startswith("use v26.3.3 or v26.3.2")
     assert fix.endswith("upgrade the cluster to 1.33 first, one minor version at a time")
 
 

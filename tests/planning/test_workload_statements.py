@@ -77,8 +77,9 @@ def statements(found: EnvironmentPlan, subject: str) -> dict[str, tuple[str, str
     return {one.what: (one.chosen, one.why) for one in found.decisions if one.subject == subject}
 
 
-# Always-on workloads use 32 GPUs: 3 x 4 for chat, 2 x 8 for large and 2 x 2 for ray. A p4de.24xlarge has 8 GPUs,
-# 96 CPUs and 1152 GiB. Pods that use GPUs on both NUMA nodes request 1m less CPU, so that no CPU is exclusive.
+# Always-on workloads use 32 GPUs: 3 x 4 for chat, 2 x 8 for large and 2 x 2 for ray.
+# A p4de.24xlarge has 8 GPUs, 96 CPUs and 1152 GiB.
+# Pods that use GPUs on both NUMA nodes request 1m less CPU, so that they have no exclusive CPUs.
 ALWAYS = "with always-on workloads) of the 64 that the team's quota"
 EXPECTED = {
     "training job vision/pretrain": {
@@ -144,7 +145,7 @@ EXPECTED = {
         "pods": (
             "head: 1 pod with 2 CPU and 8Gi of memory; "
             "w: 2 pods, each with 4 CPU, 32Gi of memory and 2 nvidia.com/gpu, as a RayCluster",
-            "addons has kuberay",
+            "addons contains kuberay",
         ),
         "queue": (
             "default",
@@ -274,7 +275,7 @@ def test_parts_that_a_queue_starts_together_must_fit_at_once(topology: bool) -> 
     assert plan_platform(stack, "test")  # the parts run one after another
     stack["queueing"] = {"topology": topology}
     assert problems(stack)["teams[0].batch_jobs[0].replicas"].startswith("3 pods at the same time; at most 2")
-    batch["parts"] = 2  # only two pods run at the same time
+    batch["parts"] = 2  # only two pods of the Job run at the same time
     assert plan_platform(stack, "test")
 
 
@@ -282,6 +283,6 @@ def test_the_deadline_of_a_jobset_is_stated_to_apply_to_each_attempt() -> None:
     # Each restart creates the Job, and with it the deadline, again (kubernetes-sigs/jobset#1186).
     addons = dict.fromkeys(("jobset", "kuberay", "leaderworkerset", "keda", "prometheus"), "install")
     _, why = statements(plan(addons=addons), "training job vision/pretrain")["pods"]
-    assert why == "addons has jobset; the deadline applies to each attempt, because a JobSet has no deadline"
+    assert why == "addons contains jobset; the deadline applies to each attempt, because a JobSet has no deadline"
     _, why = statements(plan(addons={**addons, "trainer": "install"}), "training job vision/pretrain")["pods"]
     assert "deadline" not in why

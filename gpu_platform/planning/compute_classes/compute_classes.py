@@ -37,8 +37,8 @@ def check(classes: Sequence[ComputeClass], cloud: Cloud, pools: Sequence[Pool]) 
             elif name in taken:
                 at.add(
                     f"{name!r} again",
-                    f"each pool only once and in one class (it is in {taken[name]}), because nodes have one "
-                    "label for the class",
+                    f"each pool only once and in one class (it is already in class {taken[name]}), because nodes "
+                    "have one label for the class",
                     "remove the pool from one of the two places",
                 )
             taken.setdefault(name, one.name)
@@ -96,7 +96,7 @@ def _offer(pool: PoolPlan) -> tuple[str, dict[str, float]]:
 def _offer_text(pool: PoolPlan) -> str:
     if not pool.has_gpus:
         return "no GPUs"
-    shares = f" of {pool.sharing.replicas} shares" if pool.sharing.replicas > 1 else ""
+    shares = f" with {pool.sharing.replicas} shares" if pool.sharing.replicas > 1 else ""
     offered = ", ".join(offer.name for offer in pool.resources) or "devices that pods claim"
     return f"{offered} on {pool.gpu_model}{shares}"
 

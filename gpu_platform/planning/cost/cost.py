@@ -115,7 +115,7 @@ def check(budget: Budget | None, pools: Sequence[PoolPlan], problems: Problems) 
             f"{name} {usd * HOURS_PER_MONTH:.0f}" for name, usd in sorted(costs.items(), key=lambda each: -each[1])
         )
         problems.at("budget.usd_per_month").add(
-            f"{budget.usd_per_month:.10g}, and desired nodes of {total:.0f} USD a month: {dear}",
+            f"{budget.usd_per_month:.10g}, but the desired nodes cost {total:.0f} USD a month: {dear}",
             f"at least {total:.0f}, or fewer or cheaper nodes",
             "raise the budget, or lower count.desired of a pool",
         )

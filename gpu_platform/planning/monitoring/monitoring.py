@@ -120,7 +120,7 @@ def _without_alert(
     if missing := sorted(every - {rule.alert for rule in plan.alerts}):
         yield Decision(
             subject="monitoring",
-            what="alerts that are missing",
+            what="missing alerts",
             chosen=", ".join(missing),
             why="these alerts need the Prometheus operator (prometheus_operator: true), "
             "with kube-state-metrics and the program's own exporter",

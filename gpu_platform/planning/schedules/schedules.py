@@ -101,7 +101,7 @@ def _queued_quotas(pool: PoolPlan, queues: QueuesPlan) -> Iterator[str]:
         }
         if quotas:
             of_teams = ", ".join(f"{team} {count}" for team, count in quotas.items())
-            yield f"quotas of {offer.name} on it ({of_teams})"
+            yield f"quotas of {offer.name} on this pool ({of_teams})"
 
 
 def _workloads(pool: PoolPlan, plan: EnvironmentPlan) -> Iterator[str]:

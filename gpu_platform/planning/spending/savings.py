@@ -376,6 +376,6 @@ def _used(
         if name not in held:
             return None
         most = math.ceil(held[name])
-        return max(needed, most), f"it has held {most} at most"
+        return max(needed, most), f"it has held at most {most}"
     grows = any("autoscaling" in service for service in team.get("inference_services") or ())
     return (needed, "the requests of its workloads") if needed and not grows else None

@@ -99,7 +99,7 @@ def _check_together(needs: Sequence[_Need], pool: PoolPlan, problems: Problems) 
     fits = largest.device_mib // largest.memory_mib
     pods_text = " + ".join(f"{pods} x {need.memory_mib} MiB ({need.name})" for need, pods in meeting)
     Problems(f"{largest.path}.gpu_memory", problems.found).add(
-        f"{pods_text} = {total} MiB that may run on one {largest.device} of {replicas} replicas",
+        f"{pods_text} = {total} MiB that may run on one {largest.device} with {replicas} replicas",
         f"at most {largest.device_mib} MiB in all: {largest.device}, and time-slicing does not divide memory",
         f"write replicas: {fits} in {pool.path}.sharing, or use a GPU with more memory"
         if fits > 1

@@ -119,7 +119,9 @@ def _check_form(identity: TeamIdentity, cloud: Cloud, here: Problems) -> None:
     provider = cloud.cluster.provider
     if not cloud.has_identities:
         here.add(
-            f"an identity on provider {provider}", "no identity, because the cluster is in no cloud", "remove it"
+            f"an identity on provider {provider}",
+            "no identity, because the cluster does not run in a cloud",
+            "remove it",
         )
         return
     check_declared_fields(identity, provider, here)
@@ -155,7 +157,7 @@ def _check_shared(field: str, found: Sequence[tuple[str, TeamIdentity, Problems]
             continue
         if value in first:
             here.at(field).add(
-                f"{value!r}, which team {first[value]} has",
+                f"{value!r}, which team {first[value]} already uses",
                 "a role or service account for each team",
                 f"create one for {team}, or set `buckets`",
             )

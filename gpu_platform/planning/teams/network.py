@@ -228,7 +228,10 @@ def network_decisions(
             why = cloud.network.api_egress_note
             found.append(Decision(subject=subject, what="cloud-apis", chosen=address.cidr, why=why))
     if team.identity is not None and not team.egress:
-        unreachable = "its buckets stay" if team.identity.buckets else "its cloud resources stay"
-        why = f"{unreachable} out of reach: write egress: [internet], or the network of the VPC's endpoints"
+        unreachable = "buckets" if team.identity.buckets else "cloud resources"
+        why = (
+            f"pods cannot reach the {unreachable} of the identity: write egress: [internet], or the network of "
+            "the VPC's endpoints"
+        )
         found.append(Decision(subject=subject, what="egress", chosen="none", why=why))
     return tuple(found)

@@ -28,8 +28,8 @@ def cpu_decisions(team: Team, available: Available) -> tuple[Decision, ...]:
             subject=f"{team.name}/{one.spec.name}",
             what="CPUs",
             chosen=planned,
-            why=f"{one.spec.cpu} whole CPUs would be exclusive and not on the NUMA nodes of its GPUs, and the "
-            f"kubelets of pool {pool.name} reject such pods (Topology Manager)",
+            why=f"{one.spec.cpu} whole CPUs would be exclusive, and not on the same NUMA nodes as the pod's "
+            f"GPUs; the kubelets of pool {pool.name} reject such pods (Topology Manager)",
         )
         for one in declared_pods(team, available)
         for pool in available.pools

@@ -31,8 +31,8 @@ def disk_decisions(
             yield Decision(
                 subject=f"pool {pool.name}",
                 what="warning: disks",
-                chosen=f"{declared[pool.name]} declared workloads with a disk each, and "
-                f"{counted(pool.nodes.max, 'node')} for at most {on_node} disks each",
+                chosen=f"{declared[pool.name]} declared workloads, each with a disk, but at most "
+                f"{on_node} disks on each node, and at most {counted(pool.nodes.max, 'node')}",
                 why=f"the cloud attaches no more disks to {pool.machine_type}, and the other pods stay pending: "
                 "write a storage_class of type nfs for some of them, raise the pool's count, or use another "
                 "machine type",

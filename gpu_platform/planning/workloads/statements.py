@@ -129,9 +129,9 @@ def _entries(plan: TeamWorkloadsPlan, asked: StatementContext) -> Iterator[_Entr
 
 def _training(field: str, job: TrainingJobPlan, asked: StatementContext) -> _Entry:
     has = (
-        "addons has trainer"
+        "addons contains trainer"
         if asked.addons.trainer
-        else "addons has jobset"
+        else "addons contains jobset"
         if asked.addons.jobset
         else "no add-on"
     )
@@ -183,7 +183,7 @@ def _ray(field: str, cluster: RayClusterPlan, asked: StatementContext) -> _Entry
         field=field,
         pods=pods,
         how="a RayCluster",
-        why="addons has kuberay",
+        why="addons contains kuberay",
         start=_whole(sum(pod.workload.replicas for pod in pods.values()), "pod"),
     )
 

@@ -115,7 +115,7 @@ def test_mistakes_about_subnets_of_pods_are_found_together() -> None:
     wrong = {**PODS, "us-east-2b": SUBNETS["us-east-2b"], "us-east-2c": "subnet-7a1b2c3d4e5f60718"}
     found = refusals({"network": {**NETWORK, "pod_subnets": wrong}})
     assert (
-        "a subnet of nodes; another subnet in the same zone"
+        "a subnet for nodes; another subnet in the same zone"
         in found["cluster.create.network.pod_subnets.us-east-2b"]
     )
     assert "which has no subnet for nodes" in found["cluster.create.network.pod_subnets.us-east-2c"]

@@ -111,9 +111,9 @@ def test_a_key_of_another_region_is_refused_on_gke(field: str) -> None:
     [(place, text)] = problems(platform(GOOGLE.replace("us-central1", "europe-west1"))).items()
     assert place.endswith("kms_key")
     assert "a key in us-central1" in text
-    assert ("in global or in a multi-region" in text) is (field not in ("create", "nfs"))
+    assert ("in location global or in a multi-region" in text) is (field not in ("create", "nfs"))
     anywhere = problems(platform(GOOGLE.replace("us-central1", "global")))
-    assert bool(anywhere) is (field in ("create", "nfs")), "disks take keys of all regions"
+    assert bool(anywhere) is (field in ("create", "nfs")), "disks accept global keys"
 
 
 @pytest.mark.parametrize(

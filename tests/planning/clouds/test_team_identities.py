@@ -79,8 +79,8 @@ def chosen(plan: EnvironmentPlan, what: str) -> str:
 
 def test_what_an_identity_without_egress_does_not_reach_is_named() -> None:
     existing_role = with_identity(role_arn="arn:aws:iam::123456789012:role/vision")
-    assert "its cloud resources stay out of reach" in chosen(eks(existing_role), "egress")
-    assert "its buckets stay out of reach" in chosen(eks(with_identity(buckets=[READS])), "egress")
+    assert "pods cannot reach the cloud resources of the identity" in chosen(eks(existing_role), "egress")
+    assert "pods cannot reach the buckets of the identity" in chosen(eks(with_identity(buckets=[READS])), "egress")
 
 
 def test_a_role_reads_below_the_prefix_and_writes_only_where_allowed() -> None:
@@ -130,7 +130,8 @@ def test_teams_named_alike_have_roles_of_their_own_and_no_name_is_too_long() -> 
     assert isinstance(plan.identities, EksIdentities)
     names = [cloud.role_name(one.suffix) for one in plan.identities.roles]
     assert len(set(names)) == len(alike)
-    assert all(len(name) + 8 <= 64 for name in names)  # Pulumi appends 8 characters, and IAM allows 64
+    # Pulumi appends 8 characters to a role name, and IAM allows 64.
+    assert all(len(name) + 8 <= 64 for name in names)
     assert role_name("ml", "team-vision") == "ml-team-vision"
 
 
@@ -197,7 +198,7 @@ def test_an_existing_cluster_has_no_buckets_and_a_sandbox_no_identity() -> None:
     for identity in ({"role_arn": ROLE}, {"buckets": [READS]}):
         sandbox = {"provider": "sandbox"}
         found = refused(lambda *teams: on(sandbox, *teams), with_identity(**identity))  # noqa: B023
-        assert "the cluster is in no cloud" in found["teams[0].identity"]
+        assert "the cluster does not run in a cloud" in found["teams[0].identity"]
 
 
 def test_a_role_or_account_of_another_cloud_is_refused() -> None:
@@ -218,9 +219,9 @@ def test_an_identity_is_either_buckets_or_what_exists() -> None:
 
 def test_a_role_that_two_teams_would_share_is_refused() -> None:
     teams = [team(name, identity={"role_arn": ROLE}) for name in ("vision", "speech")]
-    assert "which team vision has" in refused(eks, *teams)["teams[1].identity.role_arn"]
+    assert "which team vision already uses" in refused(eks, *teams)["teams[1].identity.role_arn"]
     of_stack = refused(eks, with_identity(role_arn=ROLE), team_identities={"speech": {"role_arn": ROLE}})
-    assert "which team vision has" in of_stack["team_identities.speech.role_arn"]
+    assert "which team vision already uses" in of_stack["team_identities.speech.role_arn"]
 
 
 def test_the_roles_of_nodes_and_of_up_and_roles_of_other_accounts_are_refused() -> None:
@@ -308,7 +309,7 @@ def test_on_an_existing_cluster_only_the_team_stack_names_the_role(
     found = own.teams[0].service_account
     assert found is not None
     assert found.annotations == {"eks.amazonaws.com/role-arn": f"{ROLE}-speech"}
-    with pytest.raises(BadInput, match="which team vision has"):
+    with pytest.raises(BadInput, match="which team vision already uses"):
         plan_platform(own_stack(identity={"role_arn": ROLE}), "speech", folder=folder)
     with pytest.raises(BadInput, match="team_identities only on EKS and GKE"):
         plan_platform({**environment, "team_identities": {"speech": {"role_arn": ROLE}}}, "test")

@@ -104,19 +104,19 @@ def cases() -> Iterator[Case]:
         others = [other for other in (*xids.values(), "63", "45", "92", "0") if other != code]
         silent = {key: value for other in others for key, value in _xid(other).items()}
         yield from _fires_and_not(f"GpuXid{kind}", _xid(code), silent, 5)
-        yield Case(f"GpuXid{kind} clears after the exporter's 5 minutes", f"GpuXid{kind}", _xid(code), 20, 0)
+        yield Case(f"GpuXid{kind} clears after 5 minutes without errors", f"GpuXid{kind}", _xid(code), 20, 0)
     yield from _fires_and_not(
         "GpuXidRepeated", _xid("43", "0x5 4x45"), _xid("45", "0x5 4x45") | _xid("31", "0x5 4x9 0x40"), 45
     )
-    # The exporter repeats an error of a GPU for each MIG instance, whatever instance or pod had it.
+    # The exporter repeats an error of a GPU for each MIG instance, whichever instance or pod caused the error.
     cut = {
         series("DCGM_EXP_XID_ERRORS_COUNT", xid="31", GPU_I_ID=str(place), GPU_I_PROFILE="1g.10gb", **pod): "1x20"
         for place in range(7, 14)
         for pod in ({"namespace": "vision", "pod": f"train-{place}", "container": "main"},)
     }
-    yield Case("an XID of a GPU with MIG instances fires once", "GpuXidApplication", cut, 5, 1)
+    yield Case("an XID of a GPU with MIG instances fires one alert", "GpuXidApplication", cut, 5, 1)
     hot = {series("DCGM_FI_DEV_GPU_TEMP", GPU_I_ID=str(place)): "95x40" for place in range(7, 14)}
-    yield Case("a hot GPU with MIG instances fires once", "GpuTemperatureHigh", hot, 20, 1)
+    yield Case("a hot GPU with MIG instances fires one alert", "GpuTemperatureHigh", hot, 20, 1)
     # The gauge shows the code of the last error forever, so no alert uses the gauge.
     sticky = {series("DCGM_FI_DEV_XID_ERRORS"): "79x60"}
     yield Case("an old XID fires no alert", ALL_ALERTS, sticky | _healthy(), 40, 0)
@@ -145,7 +145,7 @@ def cases() -> Iterator[Case]:
         yield from _fires_and_not(alert, bad, good, 20)
     limit = {series("DCGM_FI_DEV_GPU_MAX_OP_TEMP"): "92x40"}
     yield from _fires_and_not("GpuTemperatureHigh", gpus(1, "93x40") | limit, gpus(1, "90x40") | limit, 20)
-    yield Case("GpuTemperatureHigh without a limit: 85", "GpuTemperatureHigh", gpus(1, "86x40"), 20, 1)
+    yield Case("GpuTemperatureHigh: a GPU without a limit at 86 °C", "GpuTemperatureHigh", gpus(1, "86x40"), 20, 1)
     used, free = series("DCGM_FI_DEV_FB_USED", **_POD), series("DCGM_FI_DEV_FB_FREE", **_POD)
     yield from _fires_and_not(
         "GpuMemoryNearlyFull", {used: "79000x40", free: "1000x40"}, {used: "75000x40", free: "5000x40"}, 30

@@ -112,12 +112,12 @@ def decided(plan: EnvironmentPlan, what: str) -> list[str]:
 
 def test_alerts_that_managed_prometheus_cannot_have_are_named() -> None:
     managed, own = planned({**GKE, "create": {}}, {}), planned(GKE, {})
-    (missing,) = decided(managed, "alerts that are missing")
+    (missing,) = decided(managed, "missing alerts")
     assert managed.monitoring is not None
     assert not managed.monitoring.has_alert("GpuPodPending")
     assert "GpuNodeBlind" in missing
     assert "GpuPodPending" in missing
-    assert decided(own, "alerts that are missing") == []
+    assert decided(own, "missing alerts") == []
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def _differences(
     value.
     """
     if other.gpu != machine.gpu:
-        own = f"GPU {machine.gpu}, as {machine.name}" if machine.gpu else f"no GPUs, as {machine.name}"
+        own = f"GPU {machine.gpu}, like {machine.name}" if machine.gpu else f"no GPUs, like {machine.name}"
         yield (f"GPU {other.gpu}" if other.gpu else "no GPUs"), own
     elif not machine.has_gpus and (other.vcpu < machine.vcpu or other.memory_mib < machine.memory_mib):
         yield (
@@ -89,9 +89,9 @@ def _differences(
     if other.gpu and other.gpu_count != machine.gpu_count:
         yield counted(other.gpu_count, "GPU"), f"{machine.gpu_count}, as many as {machine.name}"
     if other.arch != machine.arch:
-        yield other.arch, f"{machine.arch}, as {machine.name}: a node image is built for one architecture"
+        yield other.arch, f"{machine.arch}, like {machine.name}: a node image is built for one architecture"
     if other.nvlinks_per_gpu != machine.nvlinks_per_gpu:
-        yield f"{other.nvlinks_per_gpu} NVLinks per GPU", f"{machine.nvlinks_per_gpu}, as {machine.name}"
+        yield f"{other.nvlinks_per_gpu} NVLinks per GPU", f"{machine.nvlinks_per_gpu}, like {machine.name}"
     if other.numa_nodes != machine.numa_nodes:
         yield (
             "GPUs on different NUMA nodes",

@@ -36,8 +36,8 @@ def _of_karpenter(cluster: EksClusterPlan) -> Iterator[ClusterSetting]:
         field="cluster.parts",
         values=tuple(part.title for part in cluster.parts if part.install),
         loss="removes-capacity",
-        on_loss="{lost} is uninstalled; with Karpenter its CRDs are deleted, and with them all NodePools and "
-        "their nodes; without the Cluster Autoscaler managed pools keep their current nodes",
+        on_loss="{lost} is uninstalled; if Karpenter is uninstalled, its CRDs are deleted, and with them all "
+        "NodePools and their nodes; without the Cluster Autoscaler, managed pools keep their current nodes",
     )
     if cluster.karpenter is None:
         return
@@ -258,7 +258,7 @@ def _of_system(pool: SystemPool, kubernetes: str) -> Iterator[ClusterSetting]:
         field="cluster.create.system.desired",
         values=pool.desired_size,
         loss="removes-capacity",
-        on_loss="{lost} of the nodes of add-ons and controllers are deleted, and their pods move",
+        on_loss="{lost} of the nodes for add-ons and controllers are deleted, and their pods move",
         resizes=True,
     )
     yield ClusterSetting(

@@ -183,7 +183,7 @@ def _check_version(found: ExistingEksFacts, plan: EksClusterPlan, problems: Prob
     if plan.kubernetes is not None and plan.kubernetes != found.kubernetes:
         problems.add(
             f"{plan.kubernetes!r}",
-            f"{found.kubernetes!r}, the version of {plan.name}",
+            f"{found.kubernetes!r}, the version of cluster {plan.name}",
             f'write kubernetes: "{found.kubernetes}", or remove kubernetes',
         )
     lowest, highest = plan.operator_kubernetes
@@ -201,7 +201,7 @@ def _check_version(found: ExistingEksFacts, plan: EksClusterPlan, problems: Prob
             "upgrade the cluster, or write via: device-plugin",
         )
     for image in plan.images:
-        check_pinned_image(image, found.kubernetes, f"the version of {plan.name}", problems)
+        check_pinned_image(image, found.kubernetes, f"the version of cluster {plan.name}", problems)
 
 
 def _check_form(found: ExistingEksFacts, plan: EksClusterPlan, problems: Problems) -> None:

@@ -221,7 +221,7 @@ def _needs_of_karpenter(cluster: EksCluster, part: PartPlan, pools: Sequence[Kar
         yield (
             "Karpenter's IAM policy must allow ec2:DescribeCapacityReservations, "
             "and ec2:RunInstances and ec2:CreateFleet on capacity-reservation/*; "
-            f"the feature gate ReservedCapacity must be on, as it is by default from {_GATE_ON}"
+            f"the feature gate ReservedCapacity must be on, which is the default from {_GATE_ON}"
         )
     if any(pool.placement_group is not None for pool in pools):
         yield (

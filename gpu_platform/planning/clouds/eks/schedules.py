@@ -55,7 +55,7 @@ def check_schedule(pool: Pool, cluster: EksCluster, problems: Problems) -> None:
         )
     elif isinstance(pool.capacity, Reservation | CapacityBlock):
         here.add(
-            f"a schedule of {pool.capacity.type} capacity",
+            f"a schedule with {pool.capacity.type} capacity",
             "a schedule on pools that are paid by the hour",
             "remove schedule: reserved capacity costs the same when it is not used",
         )

@@ -143,7 +143,8 @@ def size_system_pool(
     decision = Decision(
         subject=f"cluster {cluster.name}",
         what="system nodes",
-        chosen=f"{pool.desired_size} of {' or '.join(pool.instance_types)}, {pool.min_size} to {pool.max_size}",
+        chosen=f"{counted(pool.desired_size, 'node')} of {' or '.join(pool.instance_types)}, at least "
+        f"{pool.min_size} and at most {pool.max_size}",
         why=why,
     )
     return Decided(pool, (decision,))

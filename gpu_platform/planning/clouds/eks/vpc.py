@@ -224,7 +224,7 @@ def _check_pod_subnets(network: EksNetwork, problems: Problems) -> None:
             )
         elif subnet in network.subnets.values():
             problems.at(zone).add(
-                f"{subnet}, a subnet of nodes", "another subnet in the same zone and VPC", "correct the id"
+                f"{subnet}, a subnet for nodes", "another subnet in the same zone and VPC", "correct the id"
             )
 
 

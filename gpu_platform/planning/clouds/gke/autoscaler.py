@@ -48,8 +48,8 @@ def check_autoscaler(
     problems.at("count").add(
         f"{found} and no {names.GPU_RESOURCE}",
         f"a fixed number of nodes; GKE's cluster autoscaler counts GPUs only as {names.GPU_RESOURCE}, so it "
-        "adds no node for pods that request another resource, and treats nodes with only another resource as "
-        "unready",
+        "adds no node for pods that request another resource, and treats nodes that offer only another "
+        "resource as unready",
         _fix(pool, machine, cluster, catalog),
     )
 

@@ -171,7 +171,7 @@ def plan_gke_cluster(
         decisions += (
             Decision(
                 subject=f"cluster {cluster.name}",
-                what=f"warning: GPU NICs of {', '.join(claimed)}",
+                what=f"warning: GPU NICs of pool{'s' if len(claimed) > 1 else ''} {', '.join(claimed)}",
                 chosen=f"network profile in the Shared VPC of {vpc.project}",
                 why=PROFILE_IN_SHARED_VPC,
             ),

@@ -185,8 +185,8 @@ def require_fit(plan: GkeClusterPlan, found: ExistingGke) -> None:
         named = " and ".join(f"team {name}" for name in plan.identities)
         problems.add(
             f"node pools whose nodes expose their own credentials to pods: {', '.join(found.exposed_pools)}",
-            f"GKE's metadata server on all nodes; it gives the pods of {named} their own identity, "
-            "and on other nodes pods get the node's identity",
+            f"GKE's metadata server on all nodes; the server gives the pods of {named} their own identity, "
+            "and without the server, pods get the node's identity",
             f"gcloud container node-pools update {found.exposed_pools[0]} --cluster {plan.name} --location "
             f"{plan.location} --workload-metadata=GKE_METADATA, which replaces its nodes",
         )

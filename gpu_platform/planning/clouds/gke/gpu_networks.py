@@ -80,9 +80,9 @@ def check_gpu_networks(
     _check_range(cluster, len(gpu_network_ranges(cluster, pools, catalog)), problems.at("gpu_networks_cidr"))
     over_rdma = [pool for pool, machine in joining if catalog.gcp_family(machine).fabric == "rdma"]
     if over_rdma and len(over_rdma) < len(joining):
-        others = [pool.name for pool, _ in joining if pool not in over_rdma]
+        others = [pool for pool, _ in joining if pool not in over_rdma]
         problems.add(
-            f"RDMA networks for {_named(over_rdma)} together with GPUDirect-TCPX networks for {', '.join(others)}",
+            f"RDMA networks for {_named(over_rdma)} together with GPUDirect-TCPX networks for {_named(others)}",
             "only one kind of network in a cluster, because both kinds name their first network after the "
             "same NIC",
             "move the pools with one kind of network to a separate environment",
@@ -103,8 +103,7 @@ def check_gpu_networks(
     zones = {zone for pool in over_rdma for zone in locations(pool, cluster)}
     if over_rdma and (len(zones) > 1 or any(not locations(pool, cluster) for pool in over_rdma)):
         problems.add(
-            f"pools {_named(over_rdma)} with RDMA networks in "
-            + (", ".join(sorted(zones)) or "no declared zones"),
+            f"{_named(over_rdma)} with RDMA networks in " + (", ".join(sorted(zones)) or "no declared zones"),
             "one zone for all of these pools, because a RoCE network profile belongs to a zone",
             "write the same single zone in each pool, or write network: {via: profile} in the pools",
         )
@@ -194,4 +193,4 @@ def _subnet(cluster: GkeCluster, index: int) -> ipaddress.IPv4Network:
 
 
 def _named(pools: Sequence[Pool]) -> str:
-    return ", ".join(pool.name for pool in pools)
+    return f"pool{'s' if len(pools) > 1 else ''} {', '.join(pool.name for pool in pools)}"

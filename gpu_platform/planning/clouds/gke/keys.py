@@ -51,7 +51,7 @@ def check_key(key: str | None, cluster: GkeCluster, problems: Problems, *, regio
     contains = region.startswith(around) if around is not None else "-" not in location
     if location == region or (contains and not regional):
         return
-    others = "" if regional else ", in global or in a multi-region that contains it"
+    others = "" if regional else ", in location global or in a multi-region that contains it"
     problems.add(
         f"a key in {location}",
         f"a key in {region}{others}; the encrypted resource accepts no other key",

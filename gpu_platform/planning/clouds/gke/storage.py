@@ -137,7 +137,9 @@ def check_gke_storage(
         elif isinstance(one, ExistingStorage):
             existing_file_systems.check_existing(one, here)
             if one.system == "managed-lustre":
-                _check_lustre_nodes(cluster, pools, machines, catalog, here.at("system"), "take system: filestore")
+                _check_lustre_nodes(
+                    cluster, pools, machines, catalog, here.at("system"), "write system: filestore"
+                )
 
 
 def _check_disk(
@@ -183,7 +185,7 @@ def _check_lustre(
         here.at("zone").add(
             f"{one.zone!r}", f"a zone of {region}", f"write {region}-a or another zone of the region"
         )
-    _check_lustre_nodes(cluster, pools, machines, catalog, here.at("type"), "take type: nfs")
+    _check_lustre_nodes(cluster, pools, machines, catalog, here.at("type"), "write type: nfs")
 
 
 def _check_lustre_nodes(
@@ -331,7 +333,8 @@ def plan_gke_storage(
                 subject="storage",
                 what=HYPERDISK,
                 chosen="a storage class in addition to GKE's default",
-                why=f"nodes of {', '.join(only_hyperdisk)} cannot attach the disks of standard-rwo",
+                why="the nodes of these pools cannot attach disks of class standard-rwo: "
+                + ", ".join(only_hyperdisk),
             )
         )
     zones = sorted({zone for pool in pools for zone in _pool_zones(pool)})
@@ -361,7 +364,7 @@ def plan_gke_storage(
                 Decision(
                     subject="storage",
                     what=f"warning: {name}",
-                    chosen=f"no volume on nodes of {', '.join(others)}",
+                    chosen=f"no volume on nodes of these pools: {', '.join(others)}",
                     why="the Managed Lustre driver does not run on these nodes, so pods that mount the volume "
                     "never start there",
                 )

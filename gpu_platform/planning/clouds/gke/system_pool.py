@@ -107,7 +107,9 @@ def size_system_nodes(
     decision = Decision(
         subject=subject,
         what="system nodes",
-        chosen=f"{most} of {name}" if fixed else f"{create.system_nodes[0]} to {most} of {name}",
+        chosen=f"{counted(most, 'node')} of {name}"
+        if fixed
+        else f"{create.system_nodes[0]} to {counted(most, 'node')} of {name}",
         why=f"controllers request {requests_text(pods)}, mostly {largest(pods)}"
         + ("" if fixed else "; GKE adds nodes for them")
         + ("" if declared else "; the smallest machine type with room for them"),

@@ -139,7 +139,7 @@ def test_a_release_is_compared_with_the_kubernetes_of_an_existing_cluster() -> N
     assert check_looked_up(facts, plan) == []
     (problem,) = check_looked_up(replace(facts, kubernetes="1.36"), plan)
     assert problem.path == "pools[0].image.release"
-    assert "the version of ml" in problem.found
+    assert "the version of cluster ml" in problem.found
 
 
 def test_dranet_is_compared_with_the_kubernetes_of_an_existing_cluster() -> None:

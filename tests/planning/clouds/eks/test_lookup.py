@@ -46,7 +46,7 @@ def test_auto_mode_and_ipv6_are_problems() -> None:
 def test_a_version_other_than_the_stack_says_is_a_problem() -> None:
     found = found_problems(replace(GOOD, kubernetes="1.35"), needed(kubernetes="1.34"))
     assert list(found) == ["cluster.kubernetes"]
-    assert "'1.35', the version of ml" in found["cluster.kubernetes"]
+    assert "'1.35', the version of cluster ml" in found["cluster.kubernetes"]
 
 
 @pytest.mark.parametrize("version", ["1.32", "1.37"])

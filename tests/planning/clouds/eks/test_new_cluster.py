@@ -13,7 +13,7 @@ from tests.planning.clouds.eks.test_cluster import SERVE, cloud, create_plan, cr
 
 def test_a_decision_states_what_the_system_nodes_must_hold() -> None:
     chosen, why = decisions(created())["system nodes"]
-    assert chosen == "2 of m7i.large or m6i.large, 2 to 4"
+    assert chosen == "2 nodes of m7i.large or m6i.large, at least 2 and at most 4"
     assert "GPU Operator 1 x 0.2 CPU" in why
     assert "your own controllers need a larger type" in why
     _, why = decisions(created({"system": {"machine_types": ["t3.medium"]}}))["system nodes"]

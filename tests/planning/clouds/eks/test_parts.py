@@ -158,7 +158,7 @@ def test_requirements_on_the_owners_karpenter_are_stated() -> None:
     assert "ReservedCapacity" not in plain
     assert "placement" not in plain
     reserved = decisions(present, RESERVED_OF_KARPENTER)["Karpenter"][1]
-    assert "ReservedCapacity must be on, as it is by default from 1.6" in reserved
+    assert "ReservedCapacity must be on, which is the default from 1.6" in reserved
     assert "ec2:DescribeCapacityReservations" in reserved
     grouped = decisions(present, {**EFA_OF_KARPENTER, "capacity": {**RESERVED, "placement_group": "efa"}})
     assert "ec2:DescribePlacementGroups" in grouped["Karpenter"][1]

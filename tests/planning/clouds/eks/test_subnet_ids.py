@@ -40,7 +40,7 @@ def test_a_subnet_under_two_zones_is_refused() -> None:
 def test_pods_cannot_have_the_nodes_subnet_of_another_zone() -> None:
     crossed = {"us-east-2a": B, "us-east-2b": C}
     (text,) = refused(new(subnets={"us-east-2a": A, "us-east-2b": B}, pod_subnets=crossed)).values()
-    assert text.startswith(f"{B}, a subnet of nodes")
+    assert text.startswith(f"{B}, a subnet for nodes")
 
 
 def test_a_local_zones_subnet_is_refused_for_the_control_plane() -> None:

@@ -201,7 +201,7 @@ def test_a_range_of_the_gpu_networks_is_refused_only_where_there_are_some() -> N
     with pytest.raises(BadInput) as caught:
         plan(on("a3-megagpu-8g"), cluster=wide)
     told = [problem.path for problem in caught.value.problems]
-    assert told.count("cluster.create.nodes_cidr") == 1, "one problem is enough for all GPU networks"
+    assert told.count("cluster.create.nodes_cidr") == 1, "all GPU networks together cause one problem"
 
 
 def test_the_default_ranges_overlap_nothing_of_the_largest_gpu_networks() -> None:
@@ -368,7 +368,7 @@ def test_the_maintenance_window_ends_its_hours_after_its_start() -> None:
 @pytest.mark.parametrize(
     ("start", "recurrence", "first"),
     [
-        ("2026-01-01T03:00:00Z", "FREQ=WEEKLY;BYDAY=SA", "2026-01-03T03:00:00Z"),  # the start is a Thursday
+        ("2026-01-01T03:00:00Z", "FREQ=WEEKLY;BYDAY=SA", "2026-01-03T03:00:00Z"),  # 2026-01-01 is a Thursday
         ("2026-01-01T23:30:00-02:00", "FREQ=WEEKLY;BYDAY=MO,FR", "2026-01-02T01:30:00Z"),
         ("2026-01-01T03:00:00Z", "FREQ=DAILY", "2026-01-01T03:00:00Z"),
     ],
@@ -541,8 +541,8 @@ def test_rdma_networks_beside_tcpx_networks_are_refused() -> None:
 def test_gkes_dra_networks_are_refused_with_networks_of_type_device(network: dict[str, str]) -> None:
     ultra = on("a3-ultragpu-8g", "ultra", network=network)
     problem = refused(ultra, on("a3-megagpu-8g", "mega"))["cluster"]
-    assert "GPU networks for mega together with the network profile for ultra" in problem
-    assert "give mega network: {rdma: false}" in problem
+    assert "GPU networks for pool mega together with the network profile for pool ultra" in problem
+    assert "give pool mega network: {rdma: false}" in problem
     assert plan(on("a3-ultragpu-8g", "ultra"), on("a3-megagpu-8g", "mega", network={"rdma": False}))
 
 
@@ -571,7 +571,7 @@ def test_gpu_networks_are_refused_in_a_shared_vpc(machine: str) -> None:
 def test_a_network_profile_in_a_shared_vpc_is_a_warning(network: dict[str, Any], warned: bool) -> None:
     nodes = on("a3-ultragpu-8g", network=network)
     made = plan(nodes, cluster=cluster({"network": SHARED}))
-    found_in_check = [one for one in made.decisions if one.what == "warning: GPU NICs of train"]
+    found_in_check = [one for one in made.decisions if one.what == "warning: GPU NICs of pool train"]
     in_own_project = plan(nodes, cluster=cluster({"network": {**SHARED, "project": "my-project"}}))
     assert bool(found_in_check) == warned
     assert not [one for one in in_own_project.decisions if one.what.startswith("warning: GPU NICs")]
@@ -616,7 +616,9 @@ def test_driver_installer_runs_only_with_the_operators_device_plugin() -> None:
     )
     assert pools_of(installer(made, "gpu-driver-installer")) == ["ours"]
     assert cloud(on("g2-standard-48", device_plugin="provider")).installers == ()
-    assert cloud(on("g2-standard-48", image={"family": "ubuntu"})).installers == (), "it has driver containers"
+    assert cloud(on("g2-standard-48", image={"family": "ubuntu"})).installers == (), (
+        "Ubuntu nodes have driver containers"
+    )
 
 
 def test_gpus_that_need_a_newer_branch_have_the_newest_driver() -> None:
@@ -838,7 +840,7 @@ def test_node_pools_that_expose_credentials_are_refused_with_identities() -> Non
     with pytest.raises(BadInput, match="old, older") as caught:
         require_fit(identified, exposed)
     [problem] = caught.value.problems
-    assert "it gives the pods of team vision and team speech their own identity" in problem.allowed
+    assert "the server gives the pods of team vision and team speech their own identity" in problem.allowed
     assert problem.fix.startswith("gcloud container node-pools update old --cluster ml")
 
 
@@ -862,7 +864,7 @@ def test_node_pools_that_expose_credentials_are_refused_with_buckets() -> None:
     members = ["user:a@example.com"]
     mounting = with_rest(storage={"data": data}, teams=[team("vision", quota={"gpus": 1}, members=members)])
     require_fit(mounting, found())
-    with pytest.raises(BadInput, match="it gives the pods of team vision their own identity"):
+    with pytest.raises(BadInput, match="the server gives the pods of team vision their own identity"):
         require_fit(mounting, found(exposed_pools=("old",)))
 
 

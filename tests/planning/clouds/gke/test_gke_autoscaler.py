@@ -41,7 +41,7 @@ def test_an_autoscaled_pool_without_whole_gpus_is_refused(pool: dict[str, Any], 
     (problem,) = found(**pool)
     assert problem.path == "pools[0].count"
     assert resource in problem.found
-    assert "treats nodes with only another resource as unready" in problem.allowed
+    assert "treats nodes that offer only another resource as unready" in problem.allowed
     own = {**pool, "device_plugin": "provider"}
     if pool["sharing"]["mode"] == "mps":
         own["sharing"] = {**pool["sharing"], "mode": "time-slicing"}

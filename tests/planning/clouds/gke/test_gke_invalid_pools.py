@@ -159,7 +159,7 @@ PLACEMENT: list[tuple[dict[str, Any], str, str]] = [
     ),
     ({"placement": COMPACT, "capacity": FLEX, "count": GROW}, "placement.type", "with flex-start"),
     ({**A4, "placement": COMPACT, "capacity": QUEUED, "count": GROW}, "placement.type", "queued provisioning"),
-    ({"count": {"desired": 97}}, "count.desired", "split the pool into pools of 96"),
+    ({"count": {"desired": 97}}, "count.desired", "split the pool into pools of 96 nodes"),
     ({"count": {"desired": 2, "max": 97}, "placement": COMPACT}, "count.max", "at most 96"),
     ({**A4X, "count": {"desired": 19}, "placement": {**COMPACT, "group": "g"}}, "count.desired", "at most 18"),
     ({**A4X, "count": {"desired": 18, "max": 36}}, "count.max", "split the pool into pools of 18 nodes"),

@@ -45,7 +45,7 @@ def test_fewer_nodes_of_a_fixed_pool_are_announced_as_lost() -> None:
     (found,) = impacts(plan_of("ab", desired=8), plan_of("ab", desired=4), nodes=8)
     assert (found.effect, found.nodes, found.gpus) == (Effect.REMOVES_CAPACITY, 4, 16)
     assert (found.field, found.old, found.new) == ("pools[0].count", "4 per zone", "2 per zone")
-    assert found.changes_nodes, "only a maintenance window allows it"
+    assert found.changes_nodes, "such changes wait for the maintenance window"
     assert found.parts[0].phase.name == "NODES"
 
 
@@ -79,7 +79,9 @@ def test_a_pool_that_somebody_has_enlarged_is_announced_as_shrunk(zones: str, ke
     assert (found.effect, found.nodes, found.changes_nodes) == (Effect.REMOVES_CAPACITY, 3, True)
     assert f"write count: {{desired: {kept}}}" in found.because
     assert impacts(plan, plan_of(zones, desired=kept), nodes=7) == [], "the fix"
-    assert impacts(plan, plan, nodes=5, not_ready=("node-0",)) == [], "the Node of a replaced instance"
+    assert impacts(plan, plan, nodes=5, not_ready=("node-0",)) == [], (
+        "the node that is not ready is a replaced instance"
+    )
 
 
 def test_a_pool_without_its_autoscaler_loses_nodes_above_desired() -> None:

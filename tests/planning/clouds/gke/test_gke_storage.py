@@ -58,7 +58,7 @@ def test_nodes_with_only_hyperdisk_get_an_additional_class() -> None:
         False,
     )
     [why] = [one.why for one in plan.decisions if one.what == "hyperdisk-balanced"]
-    assert why == "nodes of big cannot attach the disks of standard-rwo"
+    assert why == "the nodes of these pools cannot attach disks of class standard-rwo: big"
 
 
 def test_system_nodes_with_only_hyperdisk_have_that_class() -> None:
@@ -111,7 +111,8 @@ def test_lustre_in_a_known_zone_is_created_before_its_first_pod() -> None:
     by_zone = {"declared": {"type": "lustre", "zone": "us-central1-a"}, "unset": {"type": "lustre"}}
     bound = {name: (one.binding, one.zones) for name, one in classes(planned(MEGA, other, **by_zone)).items()}
     assert bound["declared"] == ("Immediate", ("us-central1-a",))
-    assert bound["unset"] == ("WaitForFirstConsumer", ())  # with two zones, the first pod determines the zone
+    # With two zones, the first pod determines the zone of the volume.
+    assert bound["unset"] == ("WaitForFirstConsumer", ())
     assert classes(planned(MEGA, fast={"type": "lustre"}))["fast"].binding == "Immediate"
 
 
@@ -249,7 +250,7 @@ def test_pools_that_cannot_mount_lustre_get_a_warning() -> None:
     )
     assert plan.kind == "environment"
     warned = {one.what: one.chosen for one in plan.decisions if one.subject == "storage"}
-    assert warned["warning: fast"] == warned["warning: old"] == "no volume on nodes of u"
+    assert warned["warning: fast"] == warned["warning: old"] == "no volume on nodes of these pools: u"
     [training] = [one for one in plan.guides[0].examples if one.kind == "training"]
     assert (training.workload.pool, training.volume, training.storage_class) == ("u", None, None)
 
@@ -285,7 +286,7 @@ def test_mistakes_of_all_classes_are_shown_in_one_run() -> None:
 
 @pytest.mark.parametrize(("iops", "fix"), [(100, "remove iops"), (256000, "write iops: 160000 or less")])
 def test_iops_that_no_hyperdisk_has_are_refused(iops: int, fix: str) -> None:
-    """Claims of a class with these IOPS would stay pending forever."""
+    """If a disk type does not support the IOPS of a class, claims of the class stay pending forever."""
     hyperdisk = {"type": "disk", "disk": "hyperdisk-balanced", "iops": iops}
     [(place, text)] = refused(A4, fast=hyperdisk).items()
     assert place == "storage.fast.iops"
@@ -341,8 +342,8 @@ def test_claims_that_the_nodes_of_their_pool_cannot_mount_are_refused(
     ],
 )
 def test_claims_below_the_smallest_instance_are_refused(declared: dict[str, Any], smallest: str | None) -> None:
-    """The cloud would create and bill the smallest instance, although the quota counts only the 100Gi that the
-    claim requests.
+    """For a claim of 100Gi, the cloud would create and bill an instance of the smallest size, although the quota
+    counts only 100Gi.
     """
     home = {"directory": "/home/me", "size": "100Gi", "storage_class": "kept"}
     lab = {"name": "lab", "pool": "serve", "gpus": 1, "home": home}
