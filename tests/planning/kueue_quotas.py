@@ -13,12 +13,12 @@ from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.planning.queues.section import QueuesPlan
 
 Cell = tuple[str, str]
-"""A pair of flavor and resource."""
+"""The names of a flavor and of a resource."""
 Amounts = Mapping[str, Fraction]
 
 
 class Quotas:
-    """The usage of all queues in a plan whose teams share a single cohort."""
+    """A model of the quota usage of all queues in a plan whose teams share a single cohort."""
 
     def __init__(self, plan: QueuesPlan) -> None:
         self.nominal: dict[str, dict[Cell, Fraction]] = {}
@@ -64,7 +64,7 @@ class Quotas:
         return max(Fraction(0), min(max(Fraction(0), own - used) + in_cohort, up_to_limit))
 
     def start(self, queue: str, job: Amounts) -> str | None:
-        """Start a job on the first flavor with enough quota, and return the flavor, or None if there is none."""
+        """Start a job on the first flavor with enough quota. Return the flavor, or None if no flavor has it."""
         for flavor in self.flavors[queue]:
             if all(amount <= self.available(queue, (flavor, name)) for name, amount in job.items()):
                 for name, amount in job.items():

@@ -78,11 +78,12 @@ def test_pods_that_do_not_run_are_evicted_whatever_their_budget(
 @pytest.mark.parametrize(
     ("spec", "status", "blocked"),
     [
-        ({}, {"currentHealthy": 1, "desiredHealthy": 1}, False),  # enough other pods are healthy
+        ({}, {"currentHealthy": 1, "desiredHealthy": 1}, False),  # enough other pods are healthy without this pod
         ({}, {"currentHealthy": 0, "desiredHealthy": 1}, True),
         ({"unhealthyPodEvictionPolicy": "IfHealthyBudget"}, {"currentHealthy": 0}, True),
         ({"unhealthyPodEvictionPolicy": "AlwaysAllow"}, {"currentHealthy": 0}, False),
-        ({"minAvailable": 0}, {"currentHealthy": 0, "desiredHealthy": 0}, True),  # eviction.go: desiredHealthy > 0
+        # For pods that are not ready, eviction.go requires desiredHealthy > 0.
+        ({"minAvailable": 0}, {"currentHealthy": 0, "desiredHealthy": 0}, True),
     ],
 )
 def test_a_pod_that_is_not_ready_is_evicted_by_the_budgets_policy(

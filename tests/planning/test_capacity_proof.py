@@ -109,8 +109,7 @@ def test_single_gpu_teams_conflict_with_one_team_more_than_gpus() -> None:
 
 def test_a_packing_that_a_plain_one_misses_is_found() -> None:
     rooms = [room(gpus=100, count=2, cpu=12_000)]
-    # 5 + 4 + 3 fits on each node. Packing the largest first yields 5 + 5 and 4 + 4 + 3, so the last pod has no
-    # room.
+    # Pods of 5 + 4 + 3 CPUs fit on each node. Packing the largest pods first leaves no room for the last pod.
     groups = [pods(f"t{index}", 1, cpu=size) for index, size in enumerate((5000, 5000, 4000, 4000, 3000, 3000))]
     found = prove(rooms, groups)
     assert found.verdict == "placed"
@@ -144,7 +143,7 @@ def test_a_hundred_equal_teams_that_leave_cpu_unused_are_decided() -> None:
 
 
 def test_places_shared_by_equal_teams_overfill_no_node() -> None:
-    # 5 + 4 + 4 fits on each node, but largest-first packing begins with 5 + 5.
+    # Pods of 5 + 4 + 4 CPUs fit on each node, but packing the largest pods first begins with 5 + 5.
     rooms = [room(gpus=100, count=6, cpu=13_000)]
     groups = [
         pods(f"t{size}-{count}", count, cpu=size)

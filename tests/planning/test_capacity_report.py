@@ -215,7 +215,7 @@ def test_cpu_quota_beyond_the_nodes_requests_the_gpus_share_of_the_node(make_pla
     plan = make_plan(pool(), teams=[team(quota={"gpus": 8, "cpu": 5000})])
     (group,) = groups_of(plan, load_catalog())
     assert group.needs["train"].cpu_millicores == (plan.pools[0].cpu_millicores - 50) // 8, (
-        "the node agent has 50m"
+        "the node agent requests 50m"
     )
     assert group.needs["train"].memory_mib == 1024, (
         "the default request applies because the quota does not limit memory"

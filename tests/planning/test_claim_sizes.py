@@ -29,7 +29,7 @@ ON_GKE: dict[str, Any] = {"machine_type": "g2-standard-48", "zones": ["us-centra
 def test_claims_of_a_size_that_no_volume_has_are_refused(
     cluster: dict[str, Any], nodes: dict[str, Any], throughput: int, claimed: str, made: str
 ) -> None:
-    """The cloud creates and bills the next larger size."""
+    """For a claim between two sizes, the cloud creates and bills the next larger size."""
     home = {"directory": "/home/me", "size": claimed, "storage_class": "kept"}
     lab = {"name": "lab", "pool": "train", "gpus": 1, "home": home}
     own = team("vision", quota={"gpus": 4}, members=["user:ana@example.com"], notebooks=[lab])

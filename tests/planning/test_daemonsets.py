@@ -63,7 +63,7 @@ def test_gpudirect_installers_are_counted_on_the_nodes_that_run_them() -> None:
 
 
 def test_a_pod_that_leaves_no_cpu_for_the_installers_is_refused() -> None:
-    """A pod that leaves 500m does not fit on an A3 Mega node, because the node's DaemonSets request 944m."""
+    """On an A3 Mega node, the DaemonSets request 944m of CPU, so a pod that leaves only 500m does not fit."""
     pool = environment("gke-training").pools[0]
     pods = {"name": "exact", "pool": "train", "gpus": 8, "memory": "1Gi"}
     stack: Any = load_stack("gke-training").platform

@@ -396,8 +396,8 @@ def test_a_mig_layout_rolls_nodes_and_names_budget_and_duration() -> None:
     assert (impact.effect, impact.nodes, impact.gpus) == (Effect.ROLLS_NODES, 2, 16)
     assert impact.budgets == ("vision/guard",)
     assert impact.duration is not None
-    # Each node takes 15 min for disruption budgets, 15 min for the drain, 5 min for the MIG manager, 30 min for
-    # the partitioning and 1 min for the new resources.
+    # Before the partitioning, a node takes 15 min for budgets, 15 min for the drain and 5 min for the MIG manager.
+    # The partitioning of a node takes 30 min, and its new resources take 1 min.
     assert impact.duration.seconds == 2 * 66 * 60
     assert str(impact.duration).startswith("at most 2 h 12 min (2 rounds of 1 node: disruption budgets 15 min")
 

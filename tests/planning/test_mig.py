@@ -15,7 +15,7 @@ MIG_GPUS = [gpu for gpu in CATALOG.gpus.values() if gpu.mig is not None]
 
 
 def brute_force(mig: Mig, layout: dict[str, int]) -> bool:
-    """Try every combination of start positions, without any optimisation."""
+    """Return whether a layout fits a GPU. Try every combination of start positions, without any optimisation."""
     named = [mig.profile(name) for name, count in layout.items() for _ in range(count)]
     profiles = [profile for profile in named if profile is not None]
     assert len(profiles) == len(named)
@@ -64,7 +64,7 @@ def test_placed_instances_take_disjoint_slices_at_starts_of_their_profile(data: 
         ({"1g.10gb": 7}, True),
         ({"4g.40gb": 1, "3g.40gb": 1}, True),
         ({"3g.40gb": 2}, True),
-        ({"3g.40gb": 2, "1g.10gb": 1}, False),  # 7 compute slices, but the two 3g take all the memory
+        ({"3g.40gb": 2, "1g.10gb": 1}, False),  # the two 3g instances use all the memory
         ({"1g.10gb": 8}, False),
         ({"2g.20gb": 3, "1g.10gb": 1}, True),
         ({"7g.80gb": 1, "1g.10gb": 1}, False),

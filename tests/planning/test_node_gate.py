@@ -266,7 +266,7 @@ def test_nodes_start_with_the_readiness_taint_and_a_rule_removes_it(tmp_path: Pa
     [pool] = plan.pools
     assert [one.key for one in pool.startup_taints] == [READINESS]
     assert [one.key for one in pool.failed_taints] == [FAILED], (
-        "of nodes that fail later the agent holds back a share"
+        "the agent holds back some of the nodes that fail later"
     )
     if isinstance(pool.cloud, EksPoolPlan | GkePoolPlan):
         assert READINESS in {one.key for one in pool.cloud.taints}
@@ -284,7 +284,7 @@ def test_nodes_start_with_the_readiness_taint_and_a_rule_removes_it(tmp_path: Pa
 
 
 def test_existing_nodes_that_the_controller_taints_are_stated() -> None:
-    """The controller evaluates all nodes of a new rule (node-readiness-controller#382)."""
+    """When a rule is created, the controller evaluates all existing nodes (node-readiness-controller#382)."""
     platform = stack("existing", "always")
     platform["validation"]["node_readiness"] = True
     [decision] = [one for one in planned(platform).decisions if one.what == "node readiness"]

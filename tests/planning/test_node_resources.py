@@ -70,5 +70,5 @@ def test_memory_of_karpenters_nodes_is_that_of_its_instance_type_reference(name:
 
 def test_karpenter_expects_64_mib_less_of_graviton_machines() -> None:
     machine = load_catalog().machine_types["g5g.xlarge"]
-    # 8192 - 64 - 610 - (255 + 11 x 58) - 100
+    # In MiB, the expected memory is 8192 - 64 - 610 - (255 + 11 x 58) - 100.
     assert allocatable(machine, karpenter=True).memory_mib == 6_525

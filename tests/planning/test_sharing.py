@@ -104,7 +104,7 @@ def test_how_nodes_change_their_layout_follows_the_sharing_and_has_defaults(make
     assert rules(said).mig_roll == MigRollPlan(drains=False, max_unavailable=3, drain_timeout_seconds=7200)
     whole = rules({"mode": "none"}).mig_roll
     assert whole == MigRollPlan(drains=True, max_unavailable=1, drain_timeout_seconds=900), (
-        "the GPUs may have been partitioned before"
+        "the pool may have had MIG instances before"
     )
     assert rules({"mode": "none"}, "g4dn.xlarge").mig_roll is None
 

@@ -32,7 +32,7 @@ NAMED: dict[str, Any] = {**GKE, "fqdn_policies": True}
 
 
 def deployed(*teams: dict[str, Any], nodes: dict[str, Any] | None = None, **rest: Any) -> Recorded:
-    """Return the resources registered by a deployment of all teams. `nodes` are further fields of the pool."""
+    """Return the resources registered by a deployment of all teams. `nodes` sets further fields of the pool."""
     return record_platform(environment(pool(**nodes or {}), teams=list(teams), **rest))
 
 
@@ -77,7 +77,7 @@ def test_internet_allows_only_https_to_public_addresses(address: str) -> None:
     assert not reaches(found, "speech", address, 443)
 
 
-@settings(max_examples=size(6, 150))  # each example deploys a platform
+@settings(max_examples=size(6, 150))  # each Hypothesis example deploys a platform
 @given(st.dictionaries(NETWORKS, PORTS, max_size=4), st.booleans())
 def test_every_address_and_port_that_is_named_is_reached_and_nothing_else(
     networks: dict[str, list[int]], internet: bool

@@ -199,7 +199,7 @@ def test_a_prefix_is_a_path_below_the_bucket(prefix: str) -> None:
 
 
 def own_stack(folder: Path, name: str, environment: dict[str, Any]) -> TeamStackPlan:
-    """Plan a team stack in an environment."""
+    """Return the plan of a team stack in an environment."""
     config = {"config": {"gpu-platform:platform": environment}}
     (folder / "Pulumi.prod.yaml").write_text(yaml.safe_dump(config), "utf-8")
     plan = plan_platform(

@@ -46,7 +46,7 @@ def test_bottlerocket_pulls_in_parallel_and_has_the_layers_on_local_disks() -> N
     ("said", "throughput"),
     [
         ({"local_nvme": False}, 750),
-        ({}, None),  # the layers are on local disks
+        ({}, None),  # image layers are on local disks
         ({"local_nvme": False, "disk": {"type": "io2"}}, None),
     ],
 )

@@ -141,7 +141,7 @@ def plan_pool(
 
 
 def on_existing_nodes(cluster: ExistingCluster) -> Cloud:
-    """Return the cloud for nodes that somebody else creates. It needs no components."""
+    """Return a fake cloud for nodes that somebody else creates, so the cloud needs no components."""
     cloud = azure(cluster)
     by_name = CloudPools(
         nodes=lambda pool, named: nodes_plan(pool, "labelled", ("gpu-0",)), added_taints=cloud.pools.added_taints

@@ -133,7 +133,7 @@ def test_a_field_counts_as_written_if_an_object_of_the_kind_has_it() -> None:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[KubernetesClient]:
-    """A cluster whose owner has installed the GPU Operator and Kubeflow Trainer 2.1."""
+    """A fake cluster whose owner has installed the GPU Operator and Kubeflow Trainer 2.1."""
     images = {
         "gpu-operator": "nvcr.io/nvidia/gpu-operator:v26.7.0",
         "trainer": "x/trainer/trainer-controller-manager:v2.1.0",

@@ -44,8 +44,7 @@ def test_karpenter_may_add_nodes_from_desired_to_max() -> None:
     recorded = record_platform(stack(SERVE))
     assert [one.inputs["metadata"]["name"] for one in recorded.of("Node")] == ["serve-0"]
     spec = node_pools(recorded)["serve"]
-    # In a single scheduling pass, Karpenter compares new nodes with the limit on pods, not with the limit on
-    # nodes.
+    # In a single scheduling pass, Karpenter checks new nodes only against the limit on pods.
     assert spec["limits"] == {"nodes": "2", "pods": "220"}
     assert spec["template"]["spec"]["nodeClassRef"]["name"] == "serve"
     assert recorded.one("KWOKNodeClass", "serve").inputs["apiVersion"] == "karpenter.kwok.sh/v1alpha1"

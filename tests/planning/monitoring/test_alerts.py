@@ -187,7 +187,7 @@ def test_pods_of_every_kind_that_owns_pods_have_a_workload(
 
 
 def test_rules_of_the_previous_exporter_differ_only_in_the_host_label() -> None:
-    """The rules differ only in the name of this label, so the other tests evaluate only the newest rules.
+    """The rules differ only in the name of the host label, so the other tests evaluate only the newest rules.
     `make test-thorough` evaluates both.
     """
     before, newest = (

@@ -58,7 +58,7 @@ def decided(**pool: Any) -> GkePoolPlan:
         ({"machine_type": "a3-highgpu-8g", "image": {"release": "1.33.5-gke.2392000"}}, "train-compact"),
         ({"machine_type": "a3-ultragpu-8g", "capacity": {"type": "spot"}}, "train-compact"),
         ({"machine_type": "a4-highgpu-8g", "capacity": FLEX, "count": GROW}, "train-compact"),
-        # no compact placement by default
+        # Pools without compact placement by default.
         ({"count": {"desired": 1}}, None),
         ({"workload": "inference"}, None),
         ({"workload": "development"}, None),
@@ -69,7 +69,7 @@ def decided(**pool: Any) -> GkePoolPlan:
         ({"machine_type": "a3-highgpu-4g"}, None),
         ({"capacity": FLEX, "count": GROW}, None),
         ({"machine_type": "a4-highgpu-8g", "capacity": {**FLEX, "queued": True}, "count": GROW}, None),
-        # as set in the stack file
+        # Pools whose placement the stack file sets.
         ({"placement": {"type": "none"}}, None),
         ({"machine_type": "a2-highgpu-8g", "placement": {"type": "compact"}}, "train-compact"),
         ({"capacity": RESERVED, "placement": {"type": "compact"}}, "train-compact"),
@@ -314,7 +314,7 @@ CAPACITIES = st.sampled_from(
 
 
 def seldom(*values: Any) -> st.SearchStrategy[Any]:
-    """Draw None most of the time, because every field that is set is one more reason to refuse the pool."""
+    """Draw a value for a field. Most draws are None, because each field that is set can make the pool invalid."""
     return st.sampled_from([None] * (8 * len(values)) + list(values))
 
 
@@ -414,7 +414,7 @@ def test_any_pool_is_refused_with_a_reason_or_whole(pool: dict[str, Any], locati
     elif cloud.upgrade is not None:
         assert (cloud.upgrade.max_surge, cloud.upgrade.max_unavailable) == (None, None)
         assert not reserved
-    # accelerator and its software
+    # The pool has the accelerator of its machine type.
     gpus = cloud.accelerator
     assert gpus is not None
     assert (gpus.type, gpus.count) == (machine.accelerator_label, machine.gpu_count)
