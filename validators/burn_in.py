@@ -18,7 +18,7 @@ from validators.agent.outcome import FAIL, NOT_APPLICABLE, PASS, UNKNOWN
 from validators.result import CheckResult, Verdict
 
 VERSION: Final = 1
-"""Version of the check program's result."""
+"""Version of the format in which the check program writes its result."""
 RECORD_KEY: Final = "record.json"  # key in the ConfigMap of a node's record
 _PREFIX: Final = "burn-in-"
 _PRODUCTS: Final = "products"

@@ -32,7 +32,7 @@ def check_this_node(
 
 
 def xid_table() -> Expectation:
-    """Return the catalogue's table of Xid errors as an expectation for the agent."""
+    """Return the catalogue's table of Xid errors in the format that the agent reads."""
     table = expected_xids(load_catalog())
     return Expectation(table.value, table.source)
 

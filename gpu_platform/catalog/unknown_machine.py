@@ -56,8 +56,9 @@ def _written(names: Sequence[str]) -> str:
 
 
 def _of_family(name: str, machines: Sequence[MachineType]) -> str:
-    """Return the fix for the name of a family. The fix lists the family's machine types, or is an empty string if
-    there are none.
+    """Return the fix if the stack file names a family instead of a machine type.
+
+    The fix lists the machine types of the family. It is empty if there is no such family.
     """
     return _written([one.name for one in machines if one.name.startswith((f"{name}.", f"{name}-"))])
 

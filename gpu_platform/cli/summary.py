@@ -34,7 +34,7 @@ class Summary:
     report: ValidationReport | None = None
     usage: Usage | None = None
     pool_changes: Sequence[Mapping[str, Any]] | None = ()
-    """Changes to the pools of the last deployment, or None if they are unknown."""
+    """Changes to pools since the last deployment, or None if they are unknown."""
     team_changes: Sequence[Mapping[str, Any]] | None = ()
     """Teams that left the stack or returned to it, or None if this is unknown."""
     mig_changes: Sequence[Outcome] = ()

@@ -1,4 +1,7 @@
-"""Reads the cluster state that determines a change's impact: nodes by pool, pods, budgets and members' data."""
+"""Reads the state of the cluster that determines the impact of a change.
+
+The state includes the nodes of each pool, pods, PodDisruptionBudgets, and the data that team members store.
+"""
 
 from __future__ import annotations
 

@@ -485,9 +485,10 @@ def _text(value: Any) -> str:  # noqa: ANN401 - a C text
 
 
 def _remapped_rows(read: Read, values: Reading[list[int | None]]) -> Reading[tuple[int, int, bool, bool]]:
-    """Read row remapping from its function, or from field values if the function is not supported.
+    """Read the state of row remapping.
 
-    The field values may also work while GPU instances exist.
+    If NVML does not support the function for it, the state is read from field values. The field values may also
+    work while GPU instances exist.
     """
     rows = read(pynvml.nvmlDeviceGetRemappedRows)
     if rows.problem == NOT_SUPPORTED:

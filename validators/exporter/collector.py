@@ -132,7 +132,9 @@ class NodeCollector(Collector):
     def _lists(self, snapshot: Snapshot) -> Iterator[Metric]:
         """Yield metrics with additional labels: clock events, links, processes, thresholds and Xid errors."""
         events = GaugeMetricFamily(
-            "gpu_clock_event_active", "Whether the event lowers clocks now.", labels=[*_GPU_LABELS, "clock_event"]
+            "gpu_clock_event_active",
+            "Whether this event reduces the clocks now.",
+            labels=[*_GPU_LABELS, "clock_event"],
         )
         links = GaugeMetricFamily("gpu_nvlink_up", "Whether the link is active.", labels=[*_GPU_LABELS, "link"])
         processes = GaugeMetricFamily(

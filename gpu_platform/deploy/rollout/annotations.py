@@ -20,8 +20,9 @@ _LABELS: Final = ("f:metadata", "f:labels")
 
 @dataclass(frozen=True, slots=True)
 class RolloutAnnotation:
-    """Reason why `up` has cordoned a node: the node changes to `config`, or the change failed because of
-    `failure`.
+    """Reason why `up` has cordoned a node.
+
+    Either `up` is changing the node to `config`, or this change failed because of `failure`.
     """
 
     stack: str

@@ -40,7 +40,7 @@ PRIORITY: Final = LOWEST_WITH_NODES - 990
 _USER: Final = 1000  # the image runs as root by default
 _GPU_CLAIM: Final = "burn-in-gpus"
 _GRACE_SECONDS: Final = 1  # the pod has no state to save when it terminates
-# Cordoned nodes are checked too, because somebody often cordons a node in order to check it.
+# Cordoned nodes are checked too, because nodes are often cordoned for a check.
 _CORDONED: Final = Taint(key="node.kubernetes.io/unschedulable", value="", effect="NoSchedule")
 # Seconds that the program needs in every run to start PyTorch and NCCL and to repeat copies and reductions.
 _START_SECONDS: Final = 40

@@ -62,8 +62,9 @@ def environment(*, whole_device: bool) -> cel.Env:
 
 
 def literal_error(function: str, text: str) -> str:
-    """Return why a function cannot parse a constant, or an empty string. Most of these functions parse regular
-    expressions.
+    """Return the reason why a CEL function cannot parse its constant argument, or an empty string if it can.
+
+    The argument of most functions is a regular expression.
     """
     call = f"{function}(text)" if function in {"duration", "timestamp"} else "''.matches(text)"
     # pyrefly: ignore[partially-unknown-type] - incomplete in CEL's stubs

@@ -118,7 +118,9 @@ def check_claim_of_workload(
 def _fix_of_claim(name: str | None, known: Sequence[str]) -> str:
     if name is not None:
         return "add it to the team's claims"
-    return f"write claim: {known[0]}" if known else "add one to the team's claims, and write its name as claim"
+    return (
+        f"write claim: {known[0]}" if known else "add one to the team's claims, and write `claim:` with its name"
+    )
 
 
 def _pools_for(claim: Claim, available: Available) -> list[str]:

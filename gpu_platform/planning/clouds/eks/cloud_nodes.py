@@ -216,7 +216,7 @@ def _karpenter_moves(disruption: Mapping[str, Any], age: str) -> str:
 def _karpenter_drain(grace: int, age: str) -> PodEnding:
     """Return why Karpenter terminates pods, and the maximum time to drain a node.
 
-    Pods with the annotation karpenter.sh/do-not-disrupt delay the drain for at most this time (Karpenter docs,
+    After this time, Karpenter also terminates pods with karpenter.sh/do-not-disrupt (Karpenter docs,
     Disruption; read 2026-11-28).
     """
     why = f"Karpenter drains nodes for at most {duration_text(grace)}"

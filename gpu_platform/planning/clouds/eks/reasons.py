@@ -87,8 +87,8 @@ def _size(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> tuple[str, str]
     if plan.schedule:
         return (
             f"{plan.desired_size} or 0",
-            "scheduled actions set the number of nodes; `up` does not change it, and an edit of count applies at "
-            "once while the pool is on, otherwise at the next start",
+            "scheduled actions set the number of nodes, not `up`; a new value of count takes effect at once while "
+            "the pool is on, otherwise at the next start",
         )
     waits = any(group.scheduled_window is not None for group in plan.node_groups)
     first = 0 if waits else plan.desired_size
