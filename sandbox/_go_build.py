@@ -154,7 +154,7 @@ class _GoCommand:
             stdout.seek(0)
             if process.returncode == 0:
                 return stdout.read()
-        tail = "\n".join(messages[-20:]) or f"go ended with {process.returncode}, without a message"
+        tail = "\n".join(messages[-20:]) or f"go ended with exit code {process.returncode} and without a message"
         raise UnknownOutcome(
             f"{what} the sandbox's {self.module.title} failed. Compiled packages are kept. Fix the problem,"
             f" then run the command again.\n{tail}"

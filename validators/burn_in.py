@@ -137,13 +137,14 @@ def _together(result: Mapping[str, Any], pool: BurnInPoolPlan, when: str) -> Che
         return _unknown(measure, pool.least.get(measure), why + when)
     nodes: str = ", ".join(result.get("nodes") or [])
     network = str(result.get("network") or "")
-    where = f" between {nodes}" + (f" over {network}" if network else "")
+    between = f" between {nodes}"
+    where = between + (f" over {network}" if network else "")
     if network == _TCP:
         return CheckResult(
             id=_PREFIX + measure,
             verdict=FAIL,
             expected=f"NCCL over {pool.network}",
-            observed=f"NCCL over TCP{where}{when}",
+            observed=f"NCCL over TCP{between}{when}",
             source=f"stack: network of pool {pool.pool}",
             remediation="NCCL did not load the network's plugin: use an image with the plugin, and see NCCL's log",
         )

@@ -178,7 +178,7 @@ def _driver_upgrade(
         device=names.DRIVER_UPGRADE_STATE_LABEL,
         verdict=FAIL if state == UPGRADE_FAILED else UNKNOWN,
         expected=_UPGRADED,
-        observed=shown + (f", with {', '.join(pod.name for pod in left)} on the node" if left else ""),
+        observed=shown + (f"; remaining pods: {', '.join(pod.name for pod in left)}" if left else ""),
         source="the operator's upgrade controller",
         remediation=remedy,
     )
@@ -262,7 +262,10 @@ def _allocatable_remedy(
         )
     wanted = expectation.labels.get(names.DEVICE_PLUGIN_CONFIG_LABEL)
     if wanted is not None and _labels(node).get(names.DEVICE_PLUGIN_CONFIG_LABEL) != wanted:
-        return f"the node does not have the label {names.DEVICE_PLUGIN_CONFIG_LABEL}={wanted}; see that check"
+        return (
+            f"the node does not have the label {names.DEVICE_PLUGIN_CONFIG_LABEL}={wanted}; "
+            "see the check of this label"
+        )
     if expected and int(parse_quantity(capacity.get(resource, 0))) > observed:
         return _UNHEALTHY.format(node=_name(node))
     is_cut = expectation.labels.get(names.MIG_CONFIG_LABEL, names.MIG_ALL_DISABLED) != names.MIG_ALL_DISABLED

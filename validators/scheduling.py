@@ -54,7 +54,7 @@ def _cordon(node: Mapping[str, Any]) -> Iterator[str]:
     if names.MIG_ROLLOUT_ANNOTATION in (node["metadata"].get("annotations") or {}):
         yield (
             f"cordoned by `gpu-platform up`{_since(since)}, which is changing its MIG layout; if no run is "
-            "in progress, the next run finishes it"
+            "in progress, the next run finishes the change"
         )
         return
     if state := driver_upgrade_state(node):

@@ -166,7 +166,7 @@ def test_a_pod_without_a_controller_stops_up_with_helpful_commands(
 
     up = deployed.run("up", file, "--engine", "embedded")
     assert up.code == 1
-    assert "node serve-0: driver-upgrade is upgrade-failed, with default/bare on the node" in up.err
+    assert "node serve-0: driver-upgrade is upgrade-failed; remaining pods: default/bare" in up.err
     assert "kubectl delete pod -n default bare" in up.err
     again = f"kubectl label node serve-0 --overwrite {names.DRIVER_UPGRADE_STATE_LABEL}=upgrade-required"
     assert again in up.err

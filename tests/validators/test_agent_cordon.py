@@ -23,7 +23,7 @@ def held(since=EARLIER):
 
 
 def acted(api, token, verdict, action="cordon", *, taints=(), annotations=None, owners=(), **spec):
-    """Return the action that was taken on a node, and the requests that changed something."""
+    """Return what the agent did with a node, and the requests that the agent sent to change an object."""
     api.node["metadata"] |= {"annotations": annotations or {}, "ownerReferences": list(owners)}
     api.node["spec"] = {"taints": list(taints), **spec}
     cordon = NodeCordon(HERE, ApiServer(api.url, token, ""), OnFailure(action, 600))
@@ -54,8 +54,8 @@ def test_it_is_uncordoned_where_the_stack_no_longer_has_nodes_cordoned(api, toke
 @pytest.mark.parametrize(
     ("verdict", "taints", "annotations", "spec"),
     [
-        pytest.param("fail", held(JUST), {}, {}, id="a fault for half a minute"),
-        pytest.param("fail", (), {}, {}, id="a node that is not held back, because too many others already are"),
+        pytest.param("fail", held(JUST), {}, {}, id="a node that failed half a minute ago"),
+        pytest.param("fail", (), {}, {}, id="a node without the taint, because too many nodes have it"),
         pytest.param("unknown", held(), {}, {}, id="an unknown verdict"),
         pytest.param("fail", held(), {}, {"unschedulable": True}, id="a node that somebody else has cordoned"),
         pytest.param("pass", (), {}, {"unschedulable": True}, id="a good node that somebody else has cordoned"),

@@ -148,8 +148,8 @@ def test_a_gpu_of_a_rack_that_is_not_registered_in_the_fabric_is_found():
 
 
 def test_imex_channels_are_unknown_if_proc_devices_has_no_nvidia_driver():
-    # /proc/devices does not list the driver if the container runtime has a separate kernel, or if NVML is
-    # simulated without device files.
+    # /proc/devices does not list the driver in a container with a separate kernel.
+    # A simulated NVML without device files has no entry in /proc/devices.
     with install(NodeProfile(machine_type="p6e-gb200.36xlarge", driver_version=DRIVER)):
         Path(os.environ[DEVICES_VARIABLE]).write_text(
             "Character devices:\n  1 mem\n\nBlock devices:\n259 blkext\n"

@@ -228,8 +228,9 @@ HELD = {"key": FAILED_TAINT, "value": "held-train-1", "effect": "NoSchedule"}
 
 
 def tainted(api, token, verdict, taints, most=0):
-    """Set a node's taints for a verdict. Return the agent's message, and its requests by the last segment of their
-    path.
+    """Set a node's taints for a verdict.
+
+    Return the agent's message, and the agent's requests by the last segment of the request path.
     """
     api.node["spec"] = {"taints": taints}
     report = {**REPORT, "verdict": verdict}
@@ -277,7 +278,7 @@ def test_a_node_that_has_lost_its_instances_is_held_back_as_a_new_one(
     said = NodeTaints(HERE, ApiServer(api.url, token, ""), holding).set(report, api.node, "now")
     sent = [sent["spec"]["taints"] for path, _, sent in api.requests if sent and "/nodes/" in path]
     assert sent == ([[GPU, STARTING]] if again else [])
-    assert bool(said) == (most == "1"), "the maximum number of nodes is already held back for other faults"
+    assert bool(said) == (most == "1"), "with a maximum of 1, the agent reports that another node is held back"
 
 
 @pytest.mark.parametrize("problem", ["driver-not-loaded", "version-mismatch"])
@@ -327,7 +328,7 @@ def test_parts_of_a_pool_have_the_leases_of_the_whole(api, token):
     holding = Holding.of_environment({"GPU_PLATFORM_MOST_HELD": "1", "GPU_PLATFORM_HELD_WITH": "lab"})
     report = {**REPORT, "pool": "lab-halves", "verdict": "fail"}
     said = NodeTaints(HERE, ApiServer(api.url, token, ""), holding).set(report, api.node, "now")
-    assert said == "the allowed number of the pool's nodes (1) is already held back"
+    assert said == "the pool already has the maximum number of held-back nodes (1)"
 
 
 @pytest.mark.parametrize("verdict", ["fail", "unknown"])
@@ -375,7 +376,7 @@ def test_a_held_node_whose_lease_was_deleted_takes_one_again(api, token):
 def test_no_more_nodes_are_held_back_than_allowed(api, token):
     api.leases = {"held-train-0": "train-7", "held-train-1": "train-8"}
     said, sent = tainted(api, token, "fail", [GPU], most=2)
-    assert (said, sent) == ("the allowed number of the pool's nodes (2) is already held back", {})
+    assert (said, sent) == ("the pool already has the maximum number of held-back nodes (2)", {})
 
 
 def test_a_lower_maximum_releases_no_node(api, token):
@@ -407,7 +408,7 @@ def test_a_held_node_without_a_lease_takes_one_above_the_maximum(api, token):
 
 def test_nodes_that_fail_at_once_do_not_exceed_a_lower_maximum(api, token):
     class Listed(dict):
-        """Leases whose list lacks the last entry, because that Lease was created after the list was read."""
+        """Fake Leases. Their list lacks the newest Lease, as if it had been created after the list was read."""
 
         def items(self):
             return dict(list(super().items())[:-1]).items()

@@ -1,5 +1,6 @@
-"""NVML is read in a child process. If a call hangs or crashes or does not exist, the report names it and does not
-pass.
+"""NVML is read in a child process.
+
+If a call hangs, crashes or does not exist, the report names the call and does not pass.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def test_a_process_that_cannot_start_reports_the_end_of_its_output():
 
 
 class Stuck:
-    """A child process in an uninterruptible call, which survives being killed."""
+    """A fake child process that a signal cannot kill, because it is in an uninterruptible call."""
 
     dead = False
 
@@ -173,8 +174,8 @@ def test_a_child_that_does_not_take_its_journal_does_not_block_the_reading(monke
 
 def test_an_interrupted_reading_leaves_no_process_behind(tmp_path):
     pid = tmp_path / "pid"
-    # The parent kills the child only after the child has read its input, so the child first reads its input and
-    # then writes its process id.
+    # The parent kills the child only after the child has read its input.
+    # Therefore, the child writes its process id after it has read its input.
     # If the agent is interrupted earlier, the kernel ends the child together with the agent.
     told = f"sys.stdin.read(); open({str(pid)!r}, 'w').write(str(os.getpid()))"
     child = f"import os, sys, time; {told}; time.sleep(600)"

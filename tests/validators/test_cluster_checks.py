@@ -113,7 +113,7 @@ def test_a_missing_device_plugin_label_is_named_as_the_cause_and_with_its_fix():
     assert "kubectl label node serve-0 --overwrite nvidia.com/device-plugin.config=serve" in label.remediation
     for resource in ("nvidia.com/gpu", "nvidia.com/gpu.shared"):
         assert checks["allocatable", resource].remediation == (
-            "the node does not have the label nvidia.com/device-plugin.config=serve; see that check"
+            "the node does not have the label nvidia.com/device-plugin.config=serve; see the check of this label"
         )
 
 
@@ -228,7 +228,7 @@ def test_a_device_plugin_that_was_left_paused_is_named_with_its_label(why):
 
 @pytest.mark.parametrize("resource", ["nvidia.com/gpu", "nvidia.com/mig-1g.10gb"])
 def test_an_unhealthy_gpu_leads_to_a_restart_of_the_device_plugin(resource: str) -> None:
-    """Capacity above allocatable means devices that the plugin reports as unhealthy, with and without MIG."""
+    """If a node's capacity is above its allocatable number, the plugin reports some devices as unhealthy."""
     labels = {"nvidia.com/mig.config": "half"} if "mig" in resource else {}
     expectation = NodeExpectation(pool="train", allocatable={resource: 8}, labels=labels)
     status = {"capacity": {resource: "8"}, "allocatable": {resource: "7"}}
@@ -298,7 +298,7 @@ def test_a_failed_driver_upgrade_names_the_daemon_set_whose_pods_have_gpus():
     failed = node(labels={names.DRIVER_UPGRADE_STATE_LABEL: "upgrade-failed"})
     left = [LeftPod("ops/gpu-probe-x", daemon_set="ops/gpu-probe")]
     [check] = [each for each in check_node(failed, EXPECTED, left=left) if each.needs_attention]
-    assert check.observed == "upgrade-failed, with ops/gpu-probe-x on the node"
+    assert check.observed == "upgrade-failed; remaining pods: ops/gpu-probe-x"
     assert check.remediation.startswith("DaemonSet ops/gpu-probe recreates its pods")
     assert "kubectl delete pod" not in check.remediation
 
@@ -312,6 +312,6 @@ def test_a_failed_driver_upgrade_names_blocking_pods_and_commands():
     [check] = [
         each for each in check_node(failed, EXPECTED, left=[LeftPod("vision/bare")]) if each.needs_attention
     ]
-    assert check.observed == "upgrade-failed, with vision/bare on the node"
+    assert check.observed == "upgrade-failed; remaining pods: vision/bare"
     assert "kubectl delete pod -n vision bare, then kubectl label node serve-0 --overwrite" in check.remediation
     assert check.remediation.endswith(f"{names.DRIVER_UPGRADE_STATE_LABEL}=upgrade-required")

@@ -103,7 +103,7 @@ def test_every_check_of_the_agent_can_be_expected_and_nothing_else():
         parse_expectations('{"version": 1, "expect": {"?": {"value": 1}}}', "test")
     accepted = set(error.value.problems[0].allowed.split(", "))
     checks = {entry["id"] for entry in run_checks(node(healthy_gpu()), health_of(node(healthy_gpu())))}
-    # NVML itself, unique UUIDs and unique serial numbers need no expectation.
+    # The checks of NVML itself and of unique UUIDs and serial numbers need no expectation.
     assert accepted == checks - {"nvml", "gpu-uuid", "gpu-serial"}
 
 

@@ -25,7 +25,7 @@ MIB = 1 << 20
 
 
 class Once:
-    """A reader of one simulated node."""
+    """A fake NVML reader that reads one simulated node in this process."""
 
     def __init__(self, machine_type, *faults, **profile):
         self.profile = NodeProfile(machine_type=machine_type, driver_version=DRIVER, faults=faults, **profile)

@@ -233,7 +233,7 @@ def test_the_remedy_names_the_fabric_manager_that_is_there(machine, words):
     assert words in entry["remediation"]
 
 
-# -- what a GPU reports about itself -----------------------------------------------------------------------------
+# -- values that a GPU reports about itself ----------------------------------------------------------------------
 
 NOTHING_EXPECTED = Expectations()
 

@@ -2,9 +2,9 @@
 
 A profile is the set of properties that the agent distinguishes: GPU model, NVLinks, NUMA nodes, rack, one GPU or
 several. The machine type with the fewest GPUs represents its profile. `make test` omits a profile that differs
-from another profile only in the GPU model and the number of NVLinks, because both can have the same faults. It
-tries a fault once for each GPU architecture, processor architecture and presence of NVLinks, on the smallest
-suitable node.
+from another profile only in the GPU model and the number of NVLinks, because both can have the same faults.
+`make test` tries a fault once for each GPU architecture, processor architecture and presence of NVLinks, on the
+smallest suitable node.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ FOUND_BY = {
     "no-permission": Found("nvml", "critical", "NVIDIA_VISIBLE_DEVICES", verdict="unknown"),
     "function-missing": Found("ecc", "critical", "newer driver", {"call": "nvmlDeviceGetEccMode"}, "unknown"),
 }
-# Faults that are found only by comparing GPUs, and therefore not on a node with a single GPU.
+# These faults are found only by comparing GPUs, and therefore not on a node with a single GPU.
 ALONE = {
     "duplicate-uuid",
     "duplicate-serial",
@@ -247,7 +247,7 @@ class Machine:
 
 
 class InProcess:
-    """A reader of the installed NVML in this process."""
+    """A fake NVML reader that reads the simulated NVML in this process."""
 
     journal = Journal()
 

@@ -35,7 +35,7 @@ def faults_of(*found):
 
 
 class Passes:
-    """A reader that returns the given Snapshots one after the other."""
+    """A fake NVML reader that returns the given Snapshots one after the other."""
 
     journal = Journal()
 

@@ -33,7 +33,7 @@ def node(efa: str | None, capacity: str = "32") -> dict[str, Any]:
 
 
 class Cluster:
-    """A cluster that contains only one node."""
+    """A fake cluster that contains only one node."""
 
     def __init__(self, node: Mapping[str, Any]) -> None:
         self._node = node

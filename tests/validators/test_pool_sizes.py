@@ -1,4 +1,4 @@
-"""The number of nodes that a pool should have. It depends on who creates the nodes."""
+"""The number of nodes that a pool should have, which depends on the program that creates the nodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from validators.result import CheckResult
 
 
 class Cluster:
-    """A cluster that contains only `nodes` nodes of the pool `train`."""
+    """A fake cluster that contains only `nodes` nodes of the pool `train`."""
 
     def __init__(self, nodes: int) -> None:
         self._nodes = nodes

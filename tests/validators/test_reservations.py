@@ -1,4 +1,4 @@
-"""Compares the capacity reservation of a Karpenter pool with the reservation that its EC2NodeClass found."""
+"""`validate` compares a Karpenter pool's capacity reservation with the reservation that its EC2NodeClass found."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def node_class(*reservations: dict[str, str], **rest: Any) -> dict[str, Any]:
 
 
 class Cluster:
-    """A cluster with EC2NodeClasses and without nodes."""
+    """A fake cluster with EC2NodeClasses and without nodes."""
 
     def __init__(self, *node_classes: Mapping[str, Any]) -> None:
         self._node_classes = node_classes

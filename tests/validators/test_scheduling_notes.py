@@ -1,4 +1,4 @@
-"""Cordons and taints that others set are reported with their author and time, and do not fail a node."""
+"""Cordons and taints that are not part of the stack are reported with their author and time, and fail no node."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_cordon_of_a_rollout_has_its_age_and_a_way_on():
     live = cordoned(written_by("gpu-platform-mig-prod", "f:unschedulable"), annotations=annotations)
     assert notes(live, EXPECTED) == (
         "cordoned by `gpu-platform up` since 2026-11-22 19:05 UTC, which is changing its MIG layout; if no run "
-        "is in progress, the next run finishes it",
+        "is in progress, the next run finishes the change",
     )
 
 

@@ -22,7 +22,7 @@ TABLE = XidTable.of(EXPECTED.expect["xid"])
 
 
 class Machine:
-    """A node whose GPU 3 reported Xid 48 at time 0. Tests set the clock and the GPUs' energy counters."""
+    """A simulated node whose GPU 3 reported Xid 48 at time 0. Tests set the clock and the energy counters."""
 
     journal = Journal()
 

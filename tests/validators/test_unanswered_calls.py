@@ -19,7 +19,7 @@ from validators.agent.snapshot import Reading
 MACHINE = "p4de.24xlarge"
 LAYOUT = (
     {"1g.10gb": 7},
-)  # layout of GPU 0; the other GPUs have no MIG instances, so that every function is called
+)  # GPU 0 has MIG instances and the other GPUs have none, so that every function is called
 HELD = {"driver_version": DRIVER, "mig_layouts": [*LAYOUT, *[{}] * 7], "mig_source": "stack"}
 OPENING = {"nvmlInitWithFlags"}
 
@@ -111,7 +111,7 @@ def test_a_call_without_an_answer_is_named_and_the_other_checks_report(read, fun
     nvml, *others = entries
     asked = [call for call in made if Call.parse(call).function == function]
     if index is not None and not any("GPU 2" in call for call in asked):
-        assert nvml["verdict"] == "pass"  # this function is not called for GPU 2
+        assert nvml["verdict"] == "pass"  # the agent does not call this function for GPU 2
         return
     assert nvml["verdict"] == "unknown"
     assert nvml["observed"].startswith(function)
@@ -121,11 +121,11 @@ def test_a_call_without_an_answer_is_named_and_the_other_checks_report(read, fun
     silent = {entry["id"] for entry in others if entry["verdict"] == "unknown"}
     if function in OPENING:
         return
-    if index is not None:  # every other GPU reports everything
+    if index is not None:  # all other GPUs report all values
         devices = {entry["device"] for entry in others if entry["verdict"] == "unknown"} - {None}
         assert devices <= {"GPU 2"}
     elif function != "nvmlDeviceGetHandleByIndex":
-        assert len(silent) <= 4, silent  # at most 4 of the 28 checks
+        assert len(silent) <= 4, silent  # one unanswered function makes at most 4 of the 28 checks unknown
 
 
 def test_a_call_that_hangs_on_every_gpu_is_tried_on_two_only(read):

@@ -377,18 +377,18 @@ def test_a_node_of_a_cpu_pool_that_advertises_gpus_fails():
     [("replace the node", True), ("have the GPU replaced", True), ("reset the GPU", False)],
 )
 def test_a_failed_check_that_may_need_another_node_names_what_creates_it(remedy, said):
-    pool = dataclasses.replace(POOL, replacement="node group serve: terminate its instance")
+    pool = dataclasses.replace(POOL, replacement="terminate the instance of the node")
     broken = {**entry("row-remapping", "fail", "failed"), "remediation": remedy}
     report = build_report([pool], [node()], {"serve-0": agent_report("serve-0", broken)})
     [found] = [check for one in report.nodes for check in one.checks if check.id == "row-remapping"]
     assert found.remediation == remedy
-    assert found.replacement == ("node group serve: terminate its instance" if said else "")
-    text = "To replace the node: node group serve: terminate its instance"
+    assert found.replacement == ("terminate the instance of the node" if said else "")
+    text = "To replace the node: terminate the instance of the node"
     assert (text in found.remedy) is said
     checks = [check for one in report.to_json()["nodes"] for check in one["checks"]]
     assert [one["replacement"] for one in checks if one["id"] == "row-remapping"] == [found.replacement]
     assert (text in as_junit(report)) is said
-    assert ('<property name="replacement" value="node group serve' in as_junit(report)) is said
+    assert ('<property name="replacement" value="terminate the instance' in as_junit(report)) is said
     [test] = [one for one in as_ctrf(report)["results"]["tests"] if "row-remapping" in one["name"]]
     assert test.get("extra") == ({"replacement": found.replacement} if said else None)
     assert (text in validation_page(report, "shop", load_catalog(), [])) is said

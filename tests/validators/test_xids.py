@@ -137,7 +137,7 @@ def test_every_recovery_action_in_the_log_fails_as_the_check_of_nvml_does(action
     line = f"Xid (PCI:0000:10:00): 154, GPU recovery action changed from 0x0 (None) to 0x{action:x} (Any)"
     entry = logged(monkeypatch, tmp_path, line)
     assert entry["verdict"] == "fail"
-    # Both checks of one report give the same advice.
+    # If the remedy of `recovery-action` mentions IMEX, the remedy of `xid` also mentions IMEX.
     assert ("IMEX" in entry["remediation"]) == ("IMEX" in RECOVERY_ACTIONS[action][1])
 
 

@@ -91,9 +91,7 @@ class NodeTaints:
                 failed = {"key": FAILED_TAINT, "value": lease, "effect": "NoSchedule", "timeAdded": now}
                 wanted = [*taints, failed] if lease and not _held(taints) else list(taints)
                 if not lease and not _held(taints):
-                    not_held = (
-                        f"the allowed number of the pool's nodes ({self._holding.most}) is already held back"
-                    )
+                    not_held = f"the pool already has the maximum number of held-back nodes ({self._holding.most})"
             elif not self._holding.most:
                 wanted = [one for one in taints if one["key"] != FAILED_TAINT]
             else:
