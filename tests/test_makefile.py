@@ -1,4 +1,4 @@
-"""`make` on a fresh checkout, with stand-ins for Python and uv: packages and sandbox are set up in parallel."""
+"""`make` on a fresh checkout, with fake Python and uv commands: packages and sandbox are set up in parallel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 
-# `python -m venv` creates an environment whose `python` and `gpu-platform` are also stand-ins.
+# `python -m venv` creates an environment whose `python` and `gpu-platform` are also fake commands.
 PYTHON = """#!/bin/sh
 case "$*" in
   "-m venv "*)

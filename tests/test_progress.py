@@ -14,7 +14,7 @@ from gpu_platform.base.progress import Progress
 
 
 class Clock:
-    """The clock that the progress display reads, in seconds."""
+    """A fake clock for the progress display. `now` is its time in seconds."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
@@ -27,7 +27,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 class Screen(io.StringIO):
-    """Standard error that claims to be a terminal."""
+    """A fake standard error stream that reports that it is a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -35,7 +35,7 @@ class Screen(io.StringIO):
 
 @pytest.fixture
 def screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
-    """Standard error, replaced by a terminal with 100 columns."""
+    """A fake terminal with 100 columns, for use as standard error."""
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
     return Screen()

@@ -170,7 +170,7 @@ def test_the_repository_is_a_template_for_pulumi_new() -> None:
     assert isinstance(template, dict)
     assert set(template) <= TEMPLATE_KEYS
     assert all(template[key] for key in ("displayName", "description", "quickstart"))
-    assert settings["name"] == "gpu-platform", "`pulumi new` sets the name by itself; a checkout needs one"
+    assert settings["name"] == "gpu-platform", "`pulumi new` replaces this name, but a checkout needs it"
 
 
 def test_pulumi_new_finds_nothing_to_replace_in_the_files() -> None:

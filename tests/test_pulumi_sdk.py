@@ -56,7 +56,7 @@ def test_a_type_is_unwrapped_as_the_sdk_does(wrapped: Any) -> None:
 
 
 class Resource:
-    """The attributes of a resource that these functions read."""
+    """A fake resource with the only attribute that `_reachable` reads."""
 
     def __init__(self, *dependencies: Resource) -> None:
         self._direct_computed_dependencies = set(dependencies)

@@ -1,4 +1,4 @@
-"""An API server that answers GET requests with given documents, and all other requests with status 404."""
+"""A fake API server that answers GET requests with given documents, and all other requests with status 404."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class AwsAccount:
 
     @property
     def endpoint(self) -> str:
-        """The address of the account's APIs."""
+        """The URL of moto's server, which simulates the account's APIs."""
         return _endpoint()
 
     def client(self, service: str, region: str | None = None) -> Any:
@@ -79,7 +79,7 @@ class AwsAccount:
         own = botocore.session.Session()
         own.register_component("data_loader", _models())
         session = boto3.Session(botocore_session=own, **_KEYS)
-        # pyrefly: ignore[bad-argument-type] - botocore uses its return value
+        # pyrefly: ignore[bad-argument-type] - botocore uses the return value of the handler
         session.events.register("before-call", self._before_call)
         session.events.register("after-call.eks.DescribeCluster", _as_eks_answers)
         original = session.client
@@ -110,7 +110,7 @@ class AwsAccount:
         answer = recorded(params["body"] or {"path": params["url_path"]})
         report = ParamValidator().validate(answer, model.output_shape)
         assert not report.has_errors(), report.generate_report()
-        return AWSResponse("", 200, {}, None), answer  # pyrefly: ignore[bad-argument-type] - there are no headers
+        return AWSResponse("", 200, {}, None), answer  # pyrefly: ignore[bad-argument-type] - without headers
 
     def _addon(self, body: Any) -> Mapping[str, Any]:
         name = str(body["path"]).rpartition("/")[2]

@@ -25,7 +25,7 @@ _UPDATE = {"github": "PATCH", "gitlab": "PUT"}
 
 
 class CodeHost:
-    """The comments of one pull request, and the environment variables of a CI job that writes them."""
+    """A fake GitHub or GitLab with the comments of one pull request, and the environment variables of a CI job."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind

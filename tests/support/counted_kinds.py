@@ -1,5 +1,6 @@
-"""Custom kinds that a ResourceQuota does not count yet. Until it counts a kind, the API server refuses objects of
-this kind.
+"""Custom kinds that a ResourceQuota does not count yet.
+
+Until the ResourceQuota counts a kind, the API server refuses objects of this kind.
 """
 
 from __future__ import annotations

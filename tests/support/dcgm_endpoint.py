@@ -1,4 +1,4 @@
-"""An HTTP endpoint with the metrics of dcgm-exporter 4.8.3, which it reads from the simulated NVML with pynvml.
+"""A fake dcgm-exporter 4.8.3. Its HTTP endpoint serves metrics that it reads from the simulated NVML with pynvml.
 
 XID errors and profiling metrics are not in NVML, so a test sets them. Format: internal/pkg/rendermetrics and
 internal/pkg/collector/clock_events_collector.go of dcgm-exporter, read 2026-11-25.
@@ -30,10 +30,10 @@ _SAMPLES: Final = 10  # samples in a window of 5 minutes
 
 
 class DcgmEndpoint:
-    """The exporter of one node at `/metrics`, and its cluster's kube-state-metrics at `/kube-state`."""
+    """A fake exporter of one node at `/metrics`, and a fake kube-state-metrics of the cluster at `/kube-state`."""
 
     def __init__(self, machine_type: str, node: str, *, free: int) -> None:
-        """Serve the metrics of a node. No pod uses its last `free` GPUs."""
+        """Serve the metrics of a node. No pod uses the last `free` GPUs of the node."""
         self.machine_type, self.node, self.free = machine_type, node, free
         self.faults: tuple[Fault, ...] = ()
         self.xids: dict[int, str] = {}

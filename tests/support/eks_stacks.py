@@ -18,7 +18,7 @@ CREATED: dict[str, Any] = {
     "kubernetes": "1.34",
     "create": {"admins": [ADMIN]},
 }
-"""A cluster that the program creates."""
+"""The field `cluster` of a stack whose cluster the program creates."""
 CLUSTER_ARN = "arn:aws:eks:us-east-2:123456789012:cluster/ml"
 EXISTING: dict[str, Any] = {
     "provider": "eks",
@@ -26,7 +26,7 @@ EXISTING: dict[str, Any] = {
     "region": "us-east-2",
     "subnets": {"us-east-2a": "subnet-0a1b2c3d4e5f60718", "us-east-2b": "subnet-1a1b2c3d4e5f60718"},
 }
-"""A cluster that already exists."""
+"""The field `cluster` of a stack whose cluster already exists."""
 
 
 def eks_environment(*pools: dict[str, Any], cluster: dict[str, Any] | None = None, **rest: Any) -> dict[str, Any]:

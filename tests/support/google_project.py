@@ -2,7 +2,7 @@
 APIs.
 
 The answers follow the REST APIs compute v1, container v1, serviceusage v1 and cloudquotas v1. They are written by
-hand, not recorded. Only the cluster is checked, against the protos of google-cloud-container.
+hand, not recorded. Only the answer for the cluster is checked against the protos of google-cloud-container.
 """
 
 from __future__ import annotations
@@ -32,7 +32,11 @@ FAMILY_QUOTA = (
 
 
 class GoogleProject:
-    """The project. `answers` maps paths to documents. `status` maps paths to error statuses and their reasons."""
+    """A fake Google Cloud project.
+
+    `answers` maps request paths to response bodies. `status` maps parts of request paths to error statuses
+    and their reasons.
+    """
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -96,7 +100,7 @@ class GoogleProject:
         self.answers[CLUSTER] = cluster
 
     def answer(self, path: str) -> tuple[int, dict[str, Any]]:
-        """Return the status code and the document for a path."""
+        """Return the status code and the body of the response to a request path."""
         self.asked.append(path)
         status, reason = next((found for part, found in self.status.items() if part in path), (200, ""))
         if status != 200:
@@ -114,7 +118,7 @@ def _quotas(**quotas: tuple[int, int]) -> dict[str, Any]:
 
 @contextmanager
 def google_project() -> Generator[GoogleProject]:
-    """Serve a project to this process, with an access token that the server does not check."""
+    """Serve a fake project to this process, with an access token that the server does not check."""
     project = GoogleProject()
 
     class Handler(BaseHTTPRequestHandler):

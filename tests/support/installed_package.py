@@ -21,8 +21,7 @@ def run_with(
     python: Path | str, cwd: Path, *arguments: str, before: str = "", **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """Run the command in the folder `cwd` with the given Python, after executing the statement `before`."""
-    # With -P, Python does not import code from the current folder.
-    # The same applies to an installed command.
+    # With -P, Python does not import code from the current folder, and an installed command does not do so either.
     result = subprocess.run(
         [str(python), "-P", "-c", f"{before}\n{COMMAND}", *arguments],
         cwd=cwd,

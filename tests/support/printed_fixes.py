@@ -77,13 +77,13 @@ def _changes(document: Mapping[str, Any], problem: Problem) -> Iterator[tuple[st
 
 
 class _Renamed(str):
-    """The new name for the last key of a path."""
+    """A change that gives the last key of a path this new name."""
 
     __slots__ = ()
 
 
 class _Moved(tuple[str | int, ...]):
-    """The new location for the value at a path."""
+    """A change that moves the value at a path to this new location."""
 
     __slots__ = ()
 

@@ -12,8 +12,9 @@ from tests.support.http_servers import start_server, stop_server
 
 
 class Server:
-    """A Prometheus that answers each query with `series`. Each series has labels, and values
-    that begin at the start of the range.
+    """A fake Prometheus that answers each query with `series`.
+
+    Each series has labels, and values that begin at the start of the range.
     """
 
     def __init__(self) -> None:

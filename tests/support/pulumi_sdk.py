@@ -1,17 +1,18 @@
-"""Replaces six functions of Pulumi's SDK with faster versions, so that it runs a program in half the time.
+"""Replaces six functions of Pulumi's SDK with faster versions, so that the SDK runs a program in half the time.
 
-A run of the program calls `contains_unknowns` and `unwrap_type` for every value of every resource. The first
-function creates a self-referencing function at each call, so that two thirds of all objects of a run are garbage
-that only the garbage collector finds. The second function reads the same few hundred types again and again.
+The SDK calls `contains_unknowns` and `unwrap_type` for every value of every resource. `contains_unknowns` creates
+a self-referencing function at each call, so that two thirds of all objects of a run are garbage that only the
+garbage collector finds. `unwrap_type` reads the same few hundred types repeatedly.
 
-`transfer_properties` gives each property of each resource an output with four futures and a task that waits for
-them. `create_urn` joins a few strings through six outputs, mostly for a URN that is never read. Here a property is
-one future, and a URN made of strings is a string. `Output._track` also remembers outputs that are already
-resolved, and forgets each of them in a separate callback. Without this work, the event loop has half as much to
-do. `_reachable` traverses the dependencies of a resource with nested generators, and here with a loop.
+The SDK's `transfer_properties` gives each property of each resource an output with four futures and a task that
+waits for the futures. The SDK's `create_urn` joins a few strings through six outputs, mostly for a URN that is
+never read. In this module, a property is one future, and a URN made of strings is a string. The SDK's
+`Output._track` also stores outputs that are already resolved, and removes each of them in a separate callback.
+Without this work, the event loop has half as much to do. The SDK's `_reachable` traverses the dependencies of a
+resource with nested generators. The version in this module uses a loop.
 
-Half the CPU time of all tests without a cluster is spent in the SDK. `tests/test_pulumi_sdk.py` compares the
-results with the SDK's.
+The tests without a cluster spend half of their CPU time in the SDK. `tests/test_pulumi_sdk.py` compares the
+results of the replaced functions with the results of the SDK's functions.
 """
 
 from __future__ import annotations

@@ -62,8 +62,7 @@ class _Namespaces(Api):
             path, body = _path(found["metadata"]["name"]), {**found, "spec": {"finalizers": finalizers}}
             try:
                 self._request("PUT", f"{path}/finalize", body, "application/json")
-            # Other statuses mean that the namespace was changed at the same time, or that no response came in
-            # time.
+            # Any other status means that the namespace was changed concurrently, or that no response came in time.
             except ApiError as error:
                 if error.status in _REFUSED:
                     return False
@@ -71,7 +70,7 @@ class _Namespaces(Api):
 
 @contextmanager
 def finalized_at_once(kubeconfig: Path) -> Generator[None]:
-    """Empty and finalize the namespaces that existed before the block and are deleted inside it."""
+    """Empty and finalize the namespaces that existed before the `with` block and are deleted inside the block."""
     api, done = _Namespaces(kubeconfig), threading.Event()
     taken = {
         one["metadata"]["uid"]

@@ -33,7 +33,7 @@ class Gone:
 
 
 class Witness:
-    """Watches the API server from its creation until `stop`."""
+    """Watches the API server from the creation of this object until `stop` is called."""
 
     def __init__(self, kubeconfig: Path) -> None:
         self._api = Api(kubeconfig)

@@ -1,5 +1,6 @@
-"""The provider that the Pulumi engine starts as `pulumi-resource-aws` or `-gcp`. An environment variable names its
-folder.
+"""The fake provider that the Pulumi engine starts as `pulumi-resource-aws` or `pulumi-resource-gcp`.
+
+An environment variable names the folder with the simulated account.
 """
 
 from __future__ import annotations

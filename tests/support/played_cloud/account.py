@@ -19,13 +19,13 @@ _THREADS: Final = threading.Lock()
 
 
 class Refused(Exception):
-    """The cloud refuses a request. The message begins with the code of the API's error."""
+    """Raised if the simulated cloud refuses a request. The message begins with the error code of the API."""
 
 
 class Account:
-    """Resources by type and id, and a list of events.
+    """A simulated AWS account: its resources by type and id, and a list of events.
 
-    A resource has `inputs` and `outputs`. An event has `what` and further fields that depend on it.
+    A resource has `inputs` and `outputs`. An event has `what` and further fields that depend on `what`.
     """
 
     def __init__(self, content: dict[str, Any]) -> None:
@@ -65,7 +65,7 @@ class Account:
         return {name: _filled(value, known) for name, value in kinds()[type_].outputs.items()}
 
     def refuse_deletion_in_use(self, type_: str, own_id: str) -> None:
-        """Raise Refused while another resource depends on this one."""
+        """Raise Refused if another resource depends on the given resource."""
         for other, path in kinds()[type_].blocked_by.items():
             for other_id, resource in self.of(other):
                 value = own_id if path == "*" else at(resource["inputs"], path)
@@ -74,7 +74,7 @@ class Account:
 
 
 class Store:
-    """The file that stores an account."""
+    """The file that stores a simulated account."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / "account.json"

@@ -61,7 +61,7 @@ class PlayedCloud:
         return self._store.read()
 
     def since(self, mark: int) -> Happened:
-        """Return what happened after the first `mark` events."""
+        """Return the effects of all events after the first `mark` events."""
         events = self.account.events[mark:]
         return Happened(
             created=_by_pool(event for event in events if event["what"] == "node created"),

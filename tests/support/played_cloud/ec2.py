@@ -11,12 +11,12 @@ Properties = Mapping[str, Any]
 TEMPLATE: Final = "aws:ec2/launchTemplate:LaunchTemplate"
 
 # Properties that can change without a new version of the launch template.
-# Source: `updateKeys` in ec2_launch_template.go of terraform-provider-aws (read 2026-11-23), which omits them.
+# `updateKeys` in ec2_launch_template.go of terraform-provider-aws omits these properties (read 2026-11-23).
 _NO_NEW_VERSION: Final = {"tags", "name", "namePrefix", "defaultVersion", "updateDefaultVersion"}
 
 
 class LaunchTemplates:
-    """Launch templates with numbered versions. `versions` contains the data of each version."""
+    """Simulated launch templates with numbered versions. `versions` contains the data of each version."""
 
     def unknown(self, inputs: Properties) -> dict[str, Any]:
         return {}
@@ -44,7 +44,7 @@ class LaunchTemplates:
 
 
 def template_data(account: Account, specification: Properties) -> dict[str, Any]:
-    """Return the data of a node group's launch template version. Raises Refused if it does not exist."""
+    """Return the data of a node group's launch template version. Raises Refused if the version does not exist."""
     found = account.resources.get(_versions(specification["id"]))
     if found is None or specification["version"] not in found["outputs"]:
         raise Refused(f"InvalidParameterException: no version {specification} of the launch template")

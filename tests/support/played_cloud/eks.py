@@ -33,7 +33,7 @@ _MAX_SKEW: Final = 3  # Kubernetes version skew policy for kubelet and API serve
 
 
 class Clusters:
-    """EKS clusters. Each one is a sandbox with the same name."""
+    """Simulated EKS clusters. Each cluster is a sandbox with the same name."""
 
     def unknown(self, inputs: Properties) -> dict[str, Any]:
         computed = {"clusterSecurityGroupId": UNKNOWN, "vpcId": UNKNOWN}
@@ -78,7 +78,9 @@ class Clusters:
         for _, group in account.of(NODE_GROUP):
             version = group["outputs"]["version"]
             if group["inputs"]["clusterName"] == own_id and _minor(new["version"]) - _minor(version) > _MAX_SKEW:
-                raise Refused(f"InvalidRequestException: nodes of version {version} are too old")
+                raise Refused(
+                    f"InvalidRequestException: the cluster has nodes of version {version}, which are too old"
+                )
         control_plane.up(own_id, kubernetes=new["version"], progress=Progress(quiet=True))
         account.record("control plane", cluster=own_id, version=new["version"])
 
@@ -93,11 +95,10 @@ class Clusters:
 
 
 class NodeGroups:
-    """Managed node groups, whose nodes are created, scaled, rolled and deleted."""
+    """Simulated managed node groups, whose nodes are created, scaled, replaced and deleted."""
 
     def unknown(self, inputs: Properties) -> dict[str, Any]:
-        # These properties are optional and computed in node_group.go, so they are unknown if the program omits
-        # them.
+        # node_group.go computes each of these properties if the program omits it, so its value is unknown.
         computed = ("amiType", "capacityType", "diskSize", "instanceTypes", "releaseVersion", "version")
         return {name: UNKNOWN for name in computed if name not in inputs}
 
@@ -156,7 +157,7 @@ def run_scheduled(account: Account, action: str) -> None:
 
 
 class Addons:
-    """Add-ons. They are only recorded in the account, and nothing is installed in the sandbox."""
+    """Simulated add-ons, which are recorded in the account but not installed in the sandbox."""
 
     def unknown(self, inputs: Properties) -> dict[str, Any]:
         return {}
@@ -164,11 +165,13 @@ class Addons:
     def create(self, account: Account, own_id: str, inputs: Properties, outputs: dict[str, Any]) -> None:
         if account.get(CLUSTER, inputs["clusterName"]) is None:
             raise Refused(f"ResourceNotFoundException: No cluster found for name: {inputs['clusterName']}")
-        # EKS waits for the pods of these add-ons. Without nodes they become DEGRADED, and creating them fails.
+        # EKS waits for the pods of these add-ons. Without nodes, the creation of the add-ons fails.
         if inputs["addonName"] in {"coredns", "aws-ebs-csi-driver"} and not nodes.schedulable(
             account, inputs["clusterName"]
         ):
-            raise Refused(f"InsufficientNumberOfReplicas: {own_id}: no nodes for its pods")
+            raise Refused(
+                f"InsufficientNumberOfReplicas: {own_id}: the cluster has no nodes for the add-on's pods"
+            )
 
     def update(
         self, account: Account, own_id: str, old: Properties, new: Properties, outputs: dict[str, Any]
@@ -210,17 +213,19 @@ def _template(account: Account, inputs: Properties) -> dict[str, Any]:
     """Return the data of a node group's launch template. Raises Refused if EKS does not accept the template."""
     template = template_data(account, inputs["launchTemplate"])
     if bool(template.get("instanceType")) == bool(inputs.get("instanceTypes")):
-        raise Refused("InvalidParameterException: instance types in exactly one of launch template and request")
+        raise Refused(
+            "InvalidParameterException: Set instance types either in the launch template or in the request"
+        )
     if "diskSize" in inputs:
         raise Refused("InvalidParameterException: Disk size must be specified within the launch template")
     if template.get("imageId") and (inputs.get("version") or inputs.get("releaseVersion")):
-        raise Refused("InvalidParameterException: version and release version cannot be given with an own image")
+        raise Refused("InvalidParameterException: version and release version cannot be set with a custom image")
     if template.get("iamInstanceProfile"):
         raise Refused("InvalidParameterException: Launch template must not have an instance profile")
     if any("subnetId" in one for one in template.get("networkInterfaces", ())):
         raise Refused("InvalidParameterException: Launch template must not have a subnet")
     if at_market(template) == "spot":
-        raise Refused("InvalidParameterException: spot is requested by the capacity type")
+        raise Refused("InvalidParameterException: Launch template must not request spot; use the capacity type")
     return template
 
 

@@ -18,8 +18,8 @@ from tests.support.played_cloud.account import Account, Refused
 
 Properties = Mapping[str, Any]
 
-# Type: GPUs, vCPUs, memory (GiB). Source: EC2 instance types, "Specifications for Amazon EC2 accelerated computing
-# instances" and "... general purpose instances", docs.aws.amazon.com/ec2/latest/instancetypes, read 2026-11-23.
+# The GPUs, vCPUs and GiB of memory of each instance type.
+# Source: specifications on docs.aws.amazon.com/ec2/latest/instancetypes (read 2026-11-23).
 INSTANCE_TYPES: Final[Mapping[str, tuple[int, int, int]]] = {
     "m6i.large": (0, 2, 8),
     "m7i.large": (0, 2, 8),
@@ -44,7 +44,7 @@ _PODS: Final = 58
 # EKS waits 15 minutes for a node to join and become Ready. A sandbox node is Ready within seconds.
 _READY_SECONDS: Final = 120.0
 _UNREADY_TAINTS: Final = {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
-# EKS evicts pods for up to 15 minutes. Here the limit is short, because the test waits for it.
+# EKS evicts pods for up to 15 minutes. This limit is short, because tests wait until it expires.
 _DRAIN_SECONDS: Final = 20.0
 _SIMULATED: Final = {"kwok.x-k8s.io/node": "fake"}
 # Annotation that selects the simulated hardware of a sandbox node.
