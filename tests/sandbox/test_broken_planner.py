@@ -44,7 +44,7 @@ A100 = "a100-80gb"
 
 @dataclass(frozen=True)
 class Simulated:
-    """A stack on simulated nodes, with the failed cluster checks of each node and the policy report."""
+    """A planned stack, the failed cluster checks of its simulated nodes, and the policy report."""
 
     plan: EnvironmentPlan
     failed: Mapping[str, Mapping[str, str]]
@@ -58,7 +58,7 @@ class Simulated:
 
 @pytest.fixture
 def simulate(tmp_path: Path) -> Callable[..., Simulated]:
-    """Plan a stack, run its program, and simulate each Node that it registers."""
+    """Plan a stack, run its program, and simulate each Node that the program registers."""
 
     def run(*pools: dict[str, Any]) -> Simulated:
         file = tmp_path / "Pulumi.broken.yaml"
@@ -172,11 +172,11 @@ def test_without_a_mistake_the_planner_refuses_what_the_driver_refuses(simulate:
     assert "3g.40gb x2 is legal" in str(refused.value)
 
 
-# -- MIG: wrong facts, wrong code -------------------------------------------------------------------------
+# -- mistakes in MIG facts and MIG code -------------------------------------------------------------------
 
 THREE = {"starts": (0, 4, 8), "max_instances": 3}
 WRONG_FACTS: dict[str, tuple[Catalog, dict[str, int]]] = {
-    "one more placement of 3g.40gb": (
+    "an additional placement of 3g.40gb": (
         with_mig(A100, changed("3g.40gb", **THREE), memory_slices=12, compute_slices=9),
         {"3g.40gb": 3},
     ),
@@ -188,11 +188,11 @@ WRONG_FACTS: dict[str, tuple[Catalog, dict[str, int]]] = {
         with_mig(A100, changed("1g.20gb", memory_slices=1, starts=(0, 1, 2, 3, 4, 5, 6), max_instances=7)),
         {"1g.20gb": 5},
     ),
-    "two instances with the media engines": (
+    "two instances may have the media engines": (
         with_mig(A100, changed("1g.10gb+me", max_instances=2, media_engines=False)),
         {"1g.10gb+me": 2},
     ),
-    "another name of a profile": (with_mig(A100, changed("3g.40gb", name="3g.48gb")), {"3g.48gb": 2}),
+    "a wrong profile name": (with_mig(A100, changed("3g.40gb", name="3g.48gb")), {"3g.48gb": 2}),
 }
 
 
@@ -207,7 +207,7 @@ def test_wrong_mig_facts_are_seen(
     assert {name: seen for name, seen in found.failed["lab-0"].items() if "/mig-" in name} == {
         names.mig_resource(profile): "none" for profile in layout
     }
-    unknown_name = mistake == "another name of a profile"
+    unknown_name = mistake == "a wrong profile name"
     assert found.broken_rules == {"mig-profile-matches-model" if unknown_name else "mig-geometry-valid"}
 
 

@@ -47,7 +47,7 @@ class Cluster:
 
     def __init__(self, client: ApiClient, namespace: str) -> None:
         self.client = client
-        self.core: Any = CoreV1Api(client)  # the client's types do not allow a dict as a body
+        self.core: Any = CoreV1Api(client)  # the types of the Kubernetes client do not allow a dict as a body
         self.namespace = namespace
         self.nodes: list[str] = []
 

@@ -50,7 +50,7 @@ def kube(program: str, version: str = KUBERNETES) -> str:
 
 
 def program(version: str) -> bytes:
-    """Return a program that answers --version. Padding makes it too large for a single read from a socket."""
+    """Return a script that prints a version. Padding makes the script too large for one read from a socket."""
     return f"#!/bin/sh\necho 'Kubernetes {version}'\n".encode() + b"#" * 300_000
 
 
@@ -69,7 +69,7 @@ def checksum(content: bytes) -> str:
 
 
 class Hosts:
-    """The release hosts, served as folders of one server, as on a mirror."""
+    """A fake mirror. One server serves each release host as a folder."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
@@ -122,7 +122,7 @@ class Hosts:
 
             def do_CONNECT(self) -> None:
                 hosts.connections.append(self.path)
-                self.send_error(403, "no way out")
+                self.send_error(403, "no internet access")
 
             def do_GET(self) -> None:
                 wanted = self.headers.get("Range", "")
@@ -159,7 +159,7 @@ class Hosts:
 
 @pytest.fixture
 def hosts(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosts]:
-    """A mirror of the release hosts, set in the environment variable."""
+    """A fake mirror of the release hosts. The environment variable for mirrors contains its URL."""
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
@@ -172,7 +172,7 @@ def hosts(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosts]:
 
 @pytest.fixture
 def public(hosts: Hosts, go: Go, monkeypatch: pytest.MonkeyPatch) -> Hosts:
-    """The release hosts, which are used without the environment variable, and a go command on PATH."""
+    """Fake release hosts, which a build uses if the environment variable is not set, and a fake `go` command."""
     monkeypatch.delenv(VARIABLE)
     monkeypatch.setattr(_releases, "ROOT", f"{hosts.url}/")
     go.install()
@@ -259,7 +259,7 @@ def test_a_proxy_of_the_environment_is_used(
     go.install()
     build.binaries(PLAIN)
     assert {"dl.k8s.io:443", "github.com:443", "api.github.com:443"} == set(hosts.connections)
-    assert "403 no way out" in capsys.readouterr().err
+    assert "403 no internet access" in capsys.readouterr().err
 
 
 def test_a_download_needs_the_standard_library_only(hosts: Hosts) -> None:
@@ -603,7 +603,7 @@ def test_kueue_of_a_named_folder_without_manifests_is_refused(named: Path) -> No
 def test_a_named_folder_without_kueue_has_it_built(
     named: Path, go: Go, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv(VARIABLE, str(named))  # the fixture `go` forbids downloads
+    monkeypatch.setenv(VARIABLE, str(named))  # replaces the value `build`, which the fixture `cache` sets
     go.install(fails_at="build")
     with pytest.raises(UnknownOutcome, match="Building the sandbox's Kueue failed"):
         build.binaries(PLAIN, kueue=True)

@@ -47,7 +47,7 @@ def _no_sandbox_is_left() -> Iterator[None]:
 
 @pytest.fixture
 def absent() -> None:
-    """Remove the sandbox, for tests that need a first `up`."""
+    """Remove the sandbox, so that the next `up` creates a new one."""
     control_plane.down(NAME)
 
 
@@ -80,7 +80,7 @@ def run_a_pod(status: Status, pod: str) -> None:
 
 
 def processes_of(folder: Path) -> list[int]:
-    """Return every process on this machine that runs below `folder`, even if the folder has been removed."""
+    """Return the ids of all processes whose working directory is below `folder`, even if `folder` was removed."""
     found: list[int] = []
     for process in Path("/proc").glob("[0-9]*"):
         try:

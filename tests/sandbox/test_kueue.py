@@ -1,4 +1,4 @@
-"""Which parts of Kueue are built for a sandbox, and which of its objects are installed there."""
+"""Which parts of Kueue are built for a sandbox, and which Kueue objects are installed in the sandbox."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SELECTOR = {"matchExpressions": [{"key": "gpu-platform.dev/team", "operator": "E
 
 @pytest.fixture
 def module(tmp_path: Path) -> Path:
-    """A folder with the files of Kueue's Go module."""
+    """A folder with fake files of Kueue's Go module."""
     folder = tmp_path / "module"
     bases = folder / DEFINITIONS
     bases.mkdir(parents=True)

@@ -23,7 +23,7 @@ def table_of(gpu: Gpu) -> MigTable:
 
 
 def small_layouts(table: MigTable) -> Iterator[dict[str, int]]:
-    """Yield every layout with up to four instances."""
+    """Yield every MIG layout with up to four instances."""
     names = [profile.name for profile in table.profiles]
     for instances in range(1, 5):
         for chosen in combinations_with_replacement(names, instances):

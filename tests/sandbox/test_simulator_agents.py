@@ -36,7 +36,7 @@ def agents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agents]:
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Agents]:
-    """Agents whose servers a test may stop."""
+    """Agents for one test. The test may stop their servers."""
     agents = Agents(tmp_path)
     yield agents
     agents.stop()

@@ -46,13 +46,13 @@ def test_with_partitions_counters_and_gpus_have_separate_slices() -> None:
     assert "devices" not in specs[0]
     assert len(specs[0]["sharedCounters"]) == 8
     assert all("sharedCounters" not in spec for spec in specs[1:])
-    # The API server's limits: 64 devices if they consume counters, 8 counter sets, 32 counters each.
+    # The API server accepts at most 64 devices that consume counters, 8 counter sets, and 32 counters per set.
     assert all(len(spec["devices"]) <= 64 for spec in specs[1:])
     assert all(len(one["counters"]) <= 32 for one in specs[0]["sharedCounters"])
 
 
 @pytest.mark.parametrize(
-    ("machine", "why"), [(A100, "an Ampere GPU changes MIG mode only with a reset"), (T4, "it has no MIG")]
+    ("machine", "why"), [(A100, "an Ampere GPU changes MIG mode only with a reset"), (T4, "a T4 has no MIG")]
 )
 def test_a_gpu_that_cannot_be_cut_on_demand_is_offered_whole(machine: str, why: str) -> None:
     assert set(kinds(published(machine, dynamic_mig=True))) == {"gpu"}, why
@@ -113,7 +113,7 @@ def test_the_counters_allow_what_real_placements_allow_and_nothing_else(model: s
 
 
 def _without_limits(mig: Mig) -> Mig:
-    """Return the geometry without the maximum number of instances per profile.
+    """Return the MIG geometry without the maximum number of instances per profile.
 
     The placements and the engines already limit the number of instances.
     """

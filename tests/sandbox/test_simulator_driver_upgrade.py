@@ -233,7 +233,7 @@ class Watched(threading.Thread):
         self._from = cluster.api.get("/api/v1/nodes")["metadata"]["resourceVersion"]
 
     def run(self) -> None:
-        with suppress(ApiError):  # the sandbox is stopped at the end of the test run
+        with suppress(ApiError):  # the watch fails when the sandbox is stopped
             self._watch()
 
     def _watch(self) -> None:
@@ -372,7 +372,7 @@ def test_another_release_restarts_the_operands_of_one_node_after_the_other(clust
     version_before = cluster.api.get("/api/v1/nodes")["metadata"]["resourceVersion"]
 
     def watch() -> None:
-        with suppress(ApiError):  # the sandbox is stopped at the end of the test run
+        with suppress(ApiError):  # the watch fails when the sandbox is stopped
             for event in cluster.api.watch("/api/v1/nodes", {}, version_before):
                 seen = event["object"]
                 count = seen["status"].get("allocatable", {}).get("nvidia.com/gpu", "0")

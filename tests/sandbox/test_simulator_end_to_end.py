@@ -34,8 +34,9 @@ mig-configs:
 
 @pytest.fixture
 def cluster(sandbox: Status) -> Iterator[Cluster]:
-    """A sandbox with an operator, the plugin configs `serve` (4 replicas) and `notebooks` (mixed), and MIG
-    configs.
+    """A sandbox with an operator and MIG configs.
+
+    The plugin config `serve` sets 4 replicas. The plugin config `notebooks` sets the MIG strategy `mixed`.
     """
     with Cluster(sandbox) as cluster:
         cluster.operator(MIG, default="version: v1", serve=SHARED % 4, notebooks="flags: {migStrategy: mixed}")
@@ -153,8 +154,8 @@ def test_a_change_fails_or_takes_its_time_on_request(
 ) -> None:
     node = cluster.node("p4de.24xlarge", **NOTEBOOKS, **{names.MIG_CONFIG_LABEL: "seven"})
     eventually(lambda: cluster.gpus(node), {"mig-1g.10gb": "56"})
-    # The second fault shows that both faults have been read, because the first one does not affect the current
-    # layout.
+    # The first fault does not affect the current layout.
+    # If the second fault removes a GPU, the simulator has read both faults.
     cluster.faults(**{node: f'[{fault}, {{"kind": "gpu-missing", "index": 7}}]'})
     eventually(lambda: cluster.gpus(node), {"mig-1g.10gb": "49"})
     assert cluster.labels(node)[names.MIG_STATE_LABEL] == "success"

@@ -191,7 +191,7 @@ WISH = {"nvidia.com/mig.config": "seven"}
 def test_a_refused_mig_request_keeps_its_digest_when_it_succeeds() -> None:
     refused, free = _request(WISH, refused="In use by another client"), _request(WISH)
     assert (refused.outcome.state, free.outcome.state) == ("failed", "success")
-    assert refused.digest == free.digest, "the manager waits for another label"
+    assert refused.digest == free.digest, "after a refusal, the MIG manager waits until the label changes"
 
 
 def test_the_mig_manager_creates_the_layout_of_the_label() -> None:

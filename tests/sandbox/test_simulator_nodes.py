@@ -28,9 +28,7 @@ OPERATOR = OperatorObjects(
 
 
 class Server:
-    """An API server that stores one Node and applies patches to it. `before_patch` makes a concurrent change
-    first.
-    """
+    """A fake API server that stores one Node. Before each patch, it calls `before_patch`."""
 
     def __init__(self, node: dict[str, Any]) -> None:
         self.node = node

@@ -88,7 +88,9 @@ def test_gpus_scattered_over_numa_nodes_are_refused_until_a_pod_ends() -> None:
 def test_exclusive_cpus_are_used_up_by_numa_node() -> None:
     held = admitted(kubelet(), *[pod(container(1, "30"))] * 2)
     assert held == [{GPU: {0: 1}, "cpu": {0: 30}}, {GPU: {1: 1}, "cpu": {1: 30}}]
-    assert admit(pod(container(1, "30")), kubelet(), held) == REFUSED  # 17 and 18 CPUs are left
+    assert (
+        admit(pod(container(1, "30")), kubelet(), held) == REFUSED
+    )  # the two NUMA nodes have 17 and 18 free CPUs
     assert admit(pod(container(1, "18")), kubelet(), held) == {GPU: {1: 1}, "cpu": {1: 18}}
 
 

@@ -167,7 +167,7 @@ _EKS_NETWORK = {
 _EKS_CREATE = {"admins": ["arn:aws:iam::123456789012:role/admin"], "api_access": ["203.0.113.0/24"]}
 
 # NVLink connects the nodes of rack pools.
-# All providers except `existing` refuse such pools without the matching capacity.
+# All providers except `existing` refuse rack pools without the matching capacity.
 _RACK = by({}, existing={"pools[0].machine_type": "p6e-gb200.36xlarge", "operator.driver.version": "580.173.02"})
 
 # For each field, the values that the stack needs so that the field and the fields below it have an effect.
@@ -277,7 +277,7 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     },
     "pools[].capacity(flex-start)": {
         "pools[0].capacity": {"type": "flex-start"},
-        "queueing": {},  # required by `queued` if there are teams
+        "queueing": {},  # the option `queued` requires this field if the stack has teams
         "pools[0].count": {"desired": 0, "max": 4},
     },
     "pools[].capacity(spot)": {"pools[0].capacity": {"type": "spot"}},
@@ -541,8 +541,8 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     **dict(workload_cases.contexts(by, _OTHER_POOL, _DRA)),
 }
 
-# Other values of a field.
-# With each value, the plan must differ from the plan of the original stack.
+# Alternative values for each field.
+# With each alternative, the plan must differ from the plan of the original stack.
 # The first entry of `teams` is also the `team` of a team stack.
 # The `sharing` of a pool is also a named sharing of the environment.
 ALTERNATIVES: Mapping[str, Any] = {
@@ -868,8 +868,7 @@ ALTERNATIVES: Mapping[str, Any] = {
 ALTERNATIVES = {**ALTERNATIVES, **dict(workload_cases.alternatives())}
 
 # Fields that determine only whether a stack is refused, each with the rule that uses the field.
-# With one of the values listed above for the field, the stack is refused.
-# With another of these values, it is planned.
+# Each alternative value for such a field makes a refused stack valid, or a valid stack refused.
 ONLY_CHECKED = {
     "cluster(existing).network_policies": "without this field, host names are refused",
     "cluster(eks).create.api_from_anywhere": "without this field, an API server on the internet is refused",

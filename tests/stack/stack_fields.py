@@ -23,8 +23,8 @@ _DISCRIMINATORS = ("kind", "provider", "type", "mode")
 class Field:
     """A field of the stack file.
 
-    `options` are the values of a Literal or a bool. `variant` is set if the entry stands for one variant of a
-    field.
+    `options` are the values of a Literal or a bool. `variant` is set if the object describes only one variant of
+    a field.
     """
 
     path: str

@@ -15,7 +15,7 @@ class Outer(SpecModel):
     """A model with each way to describe a field."""
 
     plain: int = 1
-    """A number
+    """A docstring
     on two lines."""
     silent: int = 2
     named: int = Field(default=3, alias="as")
@@ -46,7 +46,7 @@ def descriptions(model: type[SpecModel]) -> dict[str, str | None]:
 
 def test_a_field_is_described_by_its_docstring_unless_it_states_a_description() -> None:
     assert descriptions(Outer) == {
-        "plain": "A number\non two lines.",
+        "plain": "A docstring\non two lines.",
         "silent": None,
         "as": "A field with an alias.",
         "stated": "An explicit description.",

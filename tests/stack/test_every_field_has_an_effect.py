@@ -1,4 +1,4 @@
-"""Every field of the stack file changes the plan or is refused, on every provider. None is silently ignored."""
+"""Each field of the stack file changes the plan or is refused, on every provider. No field is silently ignored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.stack.field_cases import ONLY_CHECKED, PROVIDERS
 from tests.stack.field_changes import stack_for, table_key, values_for
 from tests.stack.stack_fields import Field, changed, fields_of, get, place_of, place_text
 
-pytestmark = pytest.mark.xdist_group("fields")  # one worker, which caches the results
+pytestmark = pytest.mark.xdist_group("fields")  # these tests run in one worker, which caches the plans
 
 Platform = dict[str, Any]
 Place = tuple[str | int, ...]
@@ -98,7 +98,9 @@ def _team_findings(folder: Path) -> Iterator[Finding]:
             units = ("gpus", "shared", "mig", "mig_shared", "devices")
             kept = {key: one for key, one in declared["quota"].items() if key in units}
             environment["queueing"] = {**environment["queueing"], "reserve": kept}
-            environment["pools"][0]["count"] = {"desired": 4}  # leaves GPUs that the team can borrow
+            environment["pools"][0]["count"] = {
+                "desired": 4
+            }  # more GPUs than the quota, so that the team can borrow GPUs
         elsewhere = {**environment, "cluster": {"provider": "sandbox", "name": "elsewhere"}}
         for name, platform in (("here", environment), ("elsewhere", elsewhere)):
             text = yaml.safe_dump({"config": {CONFIG_KEY: platform}})
@@ -124,21 +126,21 @@ def _finding(field: Field, stack: Platform, provider: str, plan: Callable[[Platf
         after = plan(platform)
         told = f"{field.path}: {json.dumps(found)} changed to {json.dumps(value)}"
         if not _is_well_formed(platform):
-            return Finding(field.path, "inert", f"{told} is not valid; give another value")
+            return Finding(field.path, "inert", f"{told} is not valid; use another value")
         effects.append(_effect(place, before, after, only_checked=key in ONLY_CHECKED))
         if effects[-1] == "elsewhere":
             assert isinstance(after, tuple)
             return Finding(
                 field.path,
                 "inert",
-                f"{told} is refused for another field; give another value: {_told(after)}",
+                f"{told} is refused because of another field; use another value: {_told(after)}",
             )
         # If the field is unset, one of the options equals the value that the program chooses.
         allowed = 1 if field.options and found is None and field.default is None else 0
         if effects.count("inert") > allowed:
             return Finding(field.path, "inert", f"{told} changes nothing in the plan and is not refused")
     effect = next((one for one in ("changed", "refused") if one in effects), "inert")
-    return Finding(field.path, effect, f"{field.path} reaches nothing" if effect == "inert" else "")
+    return Finding(field.path, effect, f"{field.path} has no effect" if effect == "inert" else "")
 
 
 def _effect(place: Place, before: Outcome, after: Outcome, *, only_checked: bool) -> str:
@@ -170,7 +172,7 @@ def _is_about(problem: Problem, place: Place) -> bool:
 
 @cache
 def _plan_once(platform: str) -> Outcome:
-    """Return the outcome of a stack that is the starting point for many fields."""
+    """Return the cached outcome of an unchanged stack, because many fields are changed in the same stack."""
     return _outcome(json.loads(platform))
 
 

@@ -104,7 +104,7 @@ def _apply(text: str, problem: Problem) -> str:
     return _cut(text, value.start_mark.index, value.end_mark.index, match[1])
 
 
-# -- the proof ---------------------------------------------------------------------------------------------
+# -- the tests ---------------------------------------------------------------------------------------------
 
 
 def test_each_of_more_than_forty_mistakes_is_reported_once_and_at_its_line() -> None:

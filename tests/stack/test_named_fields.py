@@ -19,7 +19,7 @@ NO_FIELDS: Final = re.compile(r"\.(md|pyz|yaml|xml|com|googleapis|coreos|or|buck
 """Endings of file names, API groups, permissions and CEL expressions that begin like a field."""
 
 OTHER_PATHS: Final = ("adding-a-cloud.md", "architecture.md", "components.md", "recipes.md")
-"""Pages with paths of functions, of arguments of components, and of chart values."""
+"""Documentation pages with paths of functions, component arguments and chart values."""
 
 
 def forms(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -32,7 +32,7 @@ def forms(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def is_field(path: str, schema: Mapping[str, Any]) -> bool:
-    """Return whether a path exists. Below a mapping whose keys are free, every path exists."""
+    """Return whether a path exists. Below a mapping that accepts any key, every path exists."""
     here = [schema]
     for key in re.findall(r"\[\]|[a-z0-9_]+", path):
         below: list[Mapping[str, Any]] = []
@@ -55,7 +55,7 @@ def stack_file() -> Mapping[str, Any]:
 
 def named_fields(texts: Iterable[str]) -> Iterator[str]:
     top: list[str] = sorted({key for form in forms(stack_file()) for key in form.get("properties", {})})
-    top.reverse()  # `teams` comes before `team`
+    top.reverse()  # the expression must try `teams` before `team`
     part = r"(?:\[[^\]\s]{0,20}\])?"
     path = re.compile(rf"(?<![\w./:-])(?:{'|'.join(top)}){part}(?:\.[a-z_0-9]+{part})+")
     for text in texts:

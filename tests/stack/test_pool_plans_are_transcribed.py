@@ -1,8 +1,8 @@
 """Every part of a pool's cloud plan is an input or an option of the resources that create the pool's nodes.
 
-`preview` announces changes of the plan. It would announce a change that never happens if a component did not
-transcribe a part of the plan. The test finds such a part if any field of the stack file changes it without also
-changing a part that is transcribed.
+`preview` announces changes of the plan. If a component does not copy a part of the plan into a resource, `preview`
+announces a change that never happens. The test finds such a part if a change of one field in the stack file
+changes the part and no resource.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def test_each_part_of_a_pools_plan_is_in_the_resources_of_the_pool(provider: str
     elsewhere, needed = READ_ELSEWHERE[provider], set[str]()
     wrong: list[str] = []
     for parts, changes in _changes(provider).items():
-        # An unset field and one of its values may have the same effect, so one of the values is enough.
+        # An unset field and one of its values may have the same effect, so one effective value is enough.
         if any(_reaches_the_pool(change) for change in changes):
             continue
         if parts <= elsewhere.keys():
@@ -66,9 +66,9 @@ def test_each_part_of_a_pools_plan_is_in_the_resources_of_the_pool(provider: str
         where = sorted({_COMPONENTS[part.partition(".")[0]] for part in found})
         wrong.append(
             f"{changes[0].text} changes {', '.join(found)} in the plan, but no resource of the pool; "
-            f"transcribe it in {', '.join(where)}, or name what reads it in READ_ELSEWHERE of this test"
+            f"copy these parts in {', '.join(where)}, or add them to READ_ELSEWHERE with their reader"
         )
-    wrong += [f"{part}: remove it from READ_ELSEWHERE of this test" for part in elsewhere if part not in needed]
+    wrong += [f"{part}: remove this part from READ_ELSEWHERE" for part in elsewhere if part not in needed]
     assert not wrong, f"on provider {provider}:\n" + "\n".join(wrong)
 
 
@@ -144,7 +144,7 @@ def _reaches_the_pool(change: Change) -> bool:
 
 
 def _pool_resources(platform: dict[str, Any]) -> list[tuple[object, ...]]:
-    """Return the inputs and options of all resources in the components of pools, without their names."""
+    """Return the inputs and options of all resources in the components of pools, without the resources' names."""
     return [
         (one.type, one.inputs, one.protect, one.ignore_changes, one.delete_before_replace, one.timeouts)
         for one in record_platform(platform).resources

@@ -1,5 +1,6 @@
-"""If a program applies a printed fix, the stack is valid or has a different problem. No fix restores an earlier
-stack.
+"""After a program has applied a printed fix, the stack is valid or has a different problem.
+
+No fix restores an earlier stack.
 """
 
 from __future__ import annotations
@@ -80,7 +81,9 @@ def _chains(
     """Yield every step of every chain of fixes. Fails if all fixes of a problem lead to an earlier document."""
     if len(before) >= DEPTH:
         return
-    first = problems if not before else problems[:1]  # one by one, because their order does not matter
+    first = (
+        problems if not before else problems[:1]
+    )  # later problems are fixed one by one, because the order of fixes does not matter
     for problem in first:
         fixes = list(fixed_by(document, problem))
         # One alternative of a fix with "or" may undo the last fix.
@@ -133,7 +136,7 @@ SHARINGS: tuple[dict[str, Any] | None, ...] = (
     {"mode": "mig", "layout": "all-balanced"},
 )
 CLAIMED: tuple[dict[str, Any], ...] = ({"mode": "dra"}, {"mode": "dra", "partitions": True})
-"""Modes of DRA. In one cluster, pods either claim all GPUs or request all GPUs as extended resources."""
+"""Sharing modes in which pods claim GPUs. One cluster has either only these modes or only the other modes."""
 PROVISIONERS: dict[str, tuple[dict[str, Any], ...]] = {
     "eks": (
         {"provisioner": "managed", "count": {"desired": 1}},
@@ -183,7 +186,7 @@ def test_what_planning_accepts_or_advises_is_not_refused_by_the_pack(
         for step in steps:
             assert step.problem not in step.left, f"after {step.did!r}"
         ends = [(step.document, step.loaded) for step in steps if step.loaded is not None]
-        if ends:  # otherwise no fix can be applied automatically, and the pool stays unchanged
+        if ends:  # if no fix can be applied automatically, the pool stays unchanged
             (document, whole), *alternatives = ends
             others += [after for _, after in alternatives]
     for after in [whole, *others] if whole else []:
