@@ -67,7 +67,7 @@ def project(new_project: tuple[Path, str], tmp_path: Path) -> Path:
 
 
 def _set(project: Path, **sections: object) -> None:
-    """Set sections in the stack file."""
+    """Replace top-level sections in the project's stack file."""
     file = project / "stacks" / "Pulumi.mine.yaml"
     document = yaml.safe_load(file.read_text())
     document["config"]["gpu-platform:platform"] |= sections

@@ -125,7 +125,7 @@ def cloud_nodes(cloud: EksPoolPlan | KarpenterPoolPlan | GkePoolPlan) -> CloudNo
 
 
 def _complete(cloud: KarpenterPoolPlan) -> KarpenterPoolPlan:
-    """Return the plan with placeholders for the fields that the specs of every real plan contain."""
+    """Return the plan with placeholders for missing fields that every real plan contains."""
     node_pool, node_class = (one.get("spec", one) for one in (cloud.node_pool, cloud.node_class))
     given = node_pool.get("template", {}).get("spec", {})
     requirements = [{"key": key, "values": ["filler"]} for key in _REQUIREMENTS] + given.get("requirements", [])
@@ -143,4 +143,4 @@ def _complete(cloud: KarpenterPoolPlan) -> KarpenterPoolPlan:
 
 
 _REQUIREMENTS = ("node.kubernetes.io/instance-type", "karpenter.sh/capacity-type")
-"""Requirements in every NodePool that the program creates."""
+"""Keys of the requirements that every NodePool of the program contains."""

@@ -46,8 +46,9 @@ class Contents:
         self._own = {found.uid for collection in self._collections() for found in self._objects(collection)}
 
     def restore(self) -> bool:
-        """Delete all objects that the sandbox did not have when it started. Return whether none is left. If some
-        are left, the sandbox cannot be used again.
+        """Delete the objects that the sandbox did not have when it started, and return whether all are gone.
+
+        If an object is left, the sandbox cannot be used again.
         """
         try:
             with finalized_at_once(self._kubeconfig):

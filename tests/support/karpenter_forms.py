@@ -41,7 +41,7 @@ FORMS: dict[str, dict[str, Any]] = {
         "sharing": {"mode": "time-slicing", "replicas": 4, "rename": False},
     },
     "arm": {**DEVELOP, "machine_type": "g5g.2xlarge"},
-    "own image, key and fast disk": {
+    "custom image, key and fast disk": {
         **DEVELOP,
         "image": {"ami": "ami-0a1b2c3d4e5f60718"},
         "disk": {"type": "io2", "size_gb": 500, "kms_key": "arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d"},

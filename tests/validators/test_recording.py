@@ -177,7 +177,7 @@ def test_the_text_of_a_topology_ends_each_row_with_the_numa_node():
 
 def test_the_text_of_a_topology_says_that_no_set_is_better_than_another():
     lines = topology.as_text(read("p5.48xlarge")[0]).splitlines()
-    assert lines[-2:] == ["best sets of 2: all are equal", "best sets of 4: all are equal"]
+    assert lines[-2:] == ["best sets of 2 GPUs: all sets are equal", "best sets of 4 GPUs: all sets are equal"]
 
 
 def test_the_best_sets_avoid_the_slowest_pair():

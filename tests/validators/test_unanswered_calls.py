@@ -86,7 +86,7 @@ def read(monkeypatch):
 
 
 def functions():
-    """Return the names of the NVML functions that a pass calls. Calls that load the library are left out."""
+    """Return the names of the NVML functions that one pass of the agent calls, except calls that load NVML."""
     made = []
     profile = NodeProfile(machine_type=MACHINE, driver_version=DRIVER, mig_layout=LAYOUT)
     with install(profile):

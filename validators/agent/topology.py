@@ -77,9 +77,9 @@ def as_text(snapshot: Snapshot, expected: Sequence[Sequence[str]] | None = None)
         if len(sets) == 1 or (sets and len(sets) < len(list(combinations(names, size)))):
             listed = ", ".join("+".join(map(str, members)) for members in sets[:_MOST_SETS])
             more = f" and {len(sets) - _MOST_SETS} more" if len(sets) > _MOST_SETS else ""
-            lines.append(f"best sets of {size}: {listed}{more}")
+            lines.append(f"best sets of {size} GPUs: {listed}{more}")
         elif sets:
-            lines.append(f"best sets of {size}: all are equal")
+            lines.append(f"best sets of {size} GPUs: all sets are equal")
     return "\n".join([*lines, *_differences(found, expected)])
 
 

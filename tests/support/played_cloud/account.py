@@ -82,8 +82,8 @@ class Store:
 
     @property
     def held(self) -> Path:
-        """File with a resource type and a part of an id. While the file exists, the creation of any resource that
-        matches them does not finish.
+        """File with a resource type and a part of an id. While the file exists, the creation of a matching
+        resource does not finish.
         """
         return self._file.with_name("held")
 
