@@ -110,9 +110,9 @@ def jobs_of(
         if first is None or (window.seconds is not None and arrival - first > window.seconds):
             left_out["outside the window"] += 1
         elif not duration:
-            left_out["of no duration"] += 1
+            left_out["without a duration"] += 1
         elif gpus > clusters[entry.team] * gpus_per_node:
-            left_out["larger than their virtual cluster"] += 1
+            left_out["larger than the virtual cluster"] += 1
         else:
             shape = Shape(resource=_GPU, units=1, pods=gpus, pool=entry.team)
             shape = shapes.setdefault((entry.team, gpus), shape)
@@ -305,7 +305,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     lines = sorted_lines(given.trace) if published is not None and published.table else None
     replayed = jobs_of(trace, clusters, given.gpus_per_node, window, lines)
     for reason, count in replayed.left_out.items():
-        print(f"left out: {count:,} jobs {reason}", file=sys.stderr)
+        print(f"left out: {count:,} {'job' if count == 1 else 'jobs'} {reason}", file=sys.stderr)
     if not replayed.jobs:
         parser.error("no jobs are left")
     by_order: dict[str, dict[str, Means]] = {}

@@ -59,7 +59,8 @@ def _mps(pool: Mapping[str, Any]) -> str:
 def modes(document: Mapping[str, Any]) -> Iterator[str]:
     """Yield a line about the physical and logical GPUs of each sharing mode."""
     for mode in document["modes"]:
-        yield f"mode {mode['mode']}: {mode['logical_gpus']} logical GPUs of {mode['physical_gpus']} physical"
+        logical, physical = mode["logical_gpus"], mode["physical_gpus"]
+        yield f"mode {mode['mode']}: {counted(logical, 'logical GPU')} on {counted(physical, 'physical GPU')}"
 
 
 def compute(document: Mapping[str, Any]) -> Iterator[str]:
@@ -122,7 +123,7 @@ def cost(document: Mapping[str, Any]) -> Iterator[str]:
     yield f"highest cost: {highest}, with every pool at its maximum size and its most expensive machine type"
     yield f"prices: {cost['prices']}"
     if cost["unknown_price"]:
-        yield f"not included in the cost, price unknown: {', '.join(cost['unknown_price'])}"
+        yield f"not included in the cost, because the price is unknown: {', '.join(cost['unknown_price'])}"
     share = f" ({effective['share']:.0%})" if effective["share"] is not None else ""
     yield f"effective: {_money(effective)}{share}: {effective['how']}"
     if effective["unknown"]:

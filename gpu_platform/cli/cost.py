@@ -112,7 +112,8 @@ def _show_sums(out: Console, document: Mapping[str, Any]) -> None:
     if any(kind == "spot" for kind in document["by_capacity"]):
         out.print("spot nodes are counted at the on-demand price, unless the pool has usd_per_hour")
     if document["unknown"]:
-        out.print(f"not included, price unknown: {', '.join(document['unknown'])} (set usd_per_hour in the pool)")
+        pools: list[str] = document["unknown"]
+        out.print(f"not included, because the price is unknown: {', '.join(pools)} (set usd_per_hour in the pool)")
     if document["budget_usd_per_month"] is not None:
         out.print(f"budget: {_usd(document['budget_usd_per_month'])} USD a month")
     sources = dict.fromkeys(

@@ -73,7 +73,7 @@ def _cordoned(plan: Plan, cluster: ClusterAccess) -> list[str]:
     try:
         nodes = list(cluster.client().limited(_LIMITS).objects("v1", "Node"))
     except GpuPlatformError as error:
-        return [f"which nodes are cordoned is unknown: {str(error).splitlines()[0]}"]
+        return [f"it is unknown which nodes are cordoned: {str(error).splitlines()[0]}"]
     lines: list[str] = []
     for node in nodes:
         reason = rollout_annotation(node)

@@ -182,7 +182,7 @@ def _check_name(name: str, command: str) -> None:
     """Raise BadInput for a sandbox that this machine does not have."""
     known = control_plane.names()
     if name not in known:
-        allowed = ", ".join(known) or "none: there is no sandbox"
+        allowed = ", ".join(known) or "none, because this machine has no sandbox"
         fix = (
             did_you_mean(name, known)
             or "run `gpu-platform sandbox list`, or start a sandbox with `gpu-platform sandbox up`"

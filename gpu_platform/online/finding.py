@@ -50,7 +50,7 @@ class Lookup:
         except NotLookedAt as reason:
             found.append(
                 OnlineFinding(
-                    looked_at=self.title, severity="unknown", found="not looked at", why=reason.why, fix=reason.fix
+                    looked_at=self.title, severity="unknown", found="not checked", why=reason.why, fix=reason.fix
                 )
             )
         return tuple(found)

@@ -59,7 +59,7 @@ def unnamed_findings(plan: EnvironmentPlan, catalog: Catalog, console: str) -> S
         OnlineFinding(
             looked_at=f"quota of {', '.join(need.pools)} in {need.region}",
             severity="unknown",
-            found="not looked at",
+            found="not checked",
             why=f"the name of the quota is not in the catalogue; the pools need {need.amount} {need.unit}",
             fix=f"check it yourself: {console}",
         )

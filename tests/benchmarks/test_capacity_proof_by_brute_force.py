@@ -68,7 +68,8 @@ def _stack(machine_type: str, *teams: dict[str, Any], provider: str = "sandbox",
         "cluster": CLUSTERS[provider],
         "pools": [whole],
         "teams": list(teams),
-        "overcommit": 4.0,  # a lower limit refuses quotas above the capacity, and the stack gets no verdict
+        # With a lower value, a stack whose quotas exceed the capacity would be refused without a verdict.
+        "overcommit": 4.0,
     }
 
 
@@ -98,9 +99,8 @@ def _sliced(replicas: int) -> dict[str, Any]:
         (_stack("g4dn.12xlarge", _team({"gpus": 2}, {"cpu": "47760m"})), "impossible"),
         (_stack("g4dn.12xlarge", _team({"gpus": 1}, {"cpu": "47760m"})), "placed"),
         (_stack("g4dn.12xlarge", _team({"gpus": 1}, {"cpu": "47761m"})), "impossible"),
-        # On an existing cluster, a node with 3 interfaces, 9 addresses per interface and 2 host pods can run 29
-        # pods.
-        # DaemonSets use 21 of these.
+        # On an existing cluster, a node with 3 interfaces of 9 addresses each and 2 host pods can run 29 pods.
+        # DaemonSets use 21 of these 29 pods.
         (
             _stack("g4dn.xlarge", _team({"shared": 8}), provider="existing", nodes=_NODES, sharing=_sliced(12)),
             "placed",
@@ -146,5 +146,5 @@ def _verdict_or_refusal(stack: dict[str, Any]) -> str:
         return verdict_of_capacity(stack)
     except BadInput as refusal:
         (problem,) = refusal.problems
-        assert "which DaemonSets leave free on one" in str(problem)
+        assert "because DaemonSets leave no more" in str(problem)
         return "impossible"

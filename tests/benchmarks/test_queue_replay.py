@@ -25,7 +25,7 @@ from extensions.capacity.trace_sources import read_trace
 from tests.support.size import size
 
 Row = tuple[float, float, int]
-"""Arrival and duration in seconds, and number of GPUs."""
+"""A job: its arrival and duration in seconds, and its number of GPUs."""
 
 
 def jobs(*rows: Row, vc: str = "vc") -> list[TraceJob]:
@@ -250,7 +250,7 @@ def files(folder: Path, text: str, clusters: str = "vc,nodes\na,1\n") -> tuple[s
 
 
 def table(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[list[list[str]], str]:
-    """Return the cells of the table, and the lines about jobs that are left out."""
+    """Run the benchmark. Return the cells of the printed table, and the lines about jobs that are left out."""
     main(arguments)
     out, err = capsys.readouterr()
     return [line.replace("+", " +").split() for line in out.splitlines()[1:]], err
@@ -272,15 +272,15 @@ def test_the_table_has_each_cluster_by_each_order_and_names_what_is_left_out(
         ["all", "2", "srtf", "86", "-", "-", "20", "-", "-", "66", "-", "1"],
     ]
     for line in (
-        "1 jobs of other virtual clusters", "1 jobs larger than their virtual cluster", "1 jobs of no duration",
-        "2 jobs outside the window", "1 jobs without GPUs",
+        "1 job of other virtual clusters", "1 job larger than the virtual cluster", "1 job without a duration",
+        "2 jobs outside the window", "1 job without GPUs",
     ):  # fmt: skip
         assert f"left out: {line}\n" in err
 
 
-# Results of `numpy.argsort` in NumPy 1.23.5.
-# `FIRST_SORT` is for 18 equal values and omits index 17.
-# `SECOND_SORT` is for 17 equal values.
+# The orders of equal values that `numpy.argsort` of NumPy 1.23.5 returns.
+# `FIRST_SORT` is the order of 18 equal values, without index 17.
+# `SECOND_SORT` is the order of 17 equal values.
 FIRST_SORT = [0, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 16]
 SECOND_SORT = [0, 14, 13, 12, 11, 10, 9, 15, 8, 6, 5, 4, 3, 2, 1, 7, 16]
 

@@ -45,7 +45,7 @@ def test_the_command_show_may_be_left_out_and_options_may_come_first(capsys: pyt
 
 def test_text_shows_modes_the_verdict_cost_and_waste_by_cause(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = _run(capsys, "local")
-    assert "mode mig: 56 logical GPUs of 8 physical" in out
+    assert "mode mig: 56 logical GPUs on 8 physical GPUs" in out
     assert "quotas at desired size (train 2, serve 2, notebooks 1): fit the nodes" in out
     assert "cost: 83.39 USD/h, 60877.00 USD/month (730 h)" in out
     assert "waste: at least" in out

@@ -278,7 +278,7 @@ def test_capacity_prices_pools_of_the_region_and_leaves_the_others_unknown(run: 
     code, out, _ = run("capacity", _elsewhere(tmp_path))
     assert code == 0
     assert "prices: list, on demand, us-west-1, 2025-11-30; unknown in us-west-1 for serve, develop" in out
-    assert "not included in the cost, price unknown: serve, develop" in out
+    assert "not included in the cost, because the price is unknown: serve, develop" in out
     assert "unknown: no list price for g6e.12xlarge in us-west-1; write pools[1].usd_per_hour" in out
     _, out, _ = run("capacity", _elsewhere(tmp_path), "--format", "json")
     document = json.loads(out)

@@ -41,7 +41,7 @@ NO_CHANGES: Mapping[str, Any] = {"counts": {}, "kinds": {}, "changes": []}
 
 
 class Engine:
-    """An engine that records each call, together with the output that was printed before the call."""
+    """A fake engine that records each call, together with the output that was printed before the call."""
 
     engine, why = "pulumi", "requested"
 
@@ -129,7 +129,7 @@ def test_the_impact_is_printed_before_anything_is_changed(given: Any, to_json: b
     assert engine.asked == ["preview", "up"]
     [row] = [line for line in engine.told_before.splitlines() if line.startswith("pool train  ")]
     assert "removes-capacity" in row
-    assert row.split()[-3:] == ["2", "16", "?"], "nodes, GPUs and pods, which are unknown without a cluster"
+    assert row.split()[-3:] == ["2", "16", "?"], "2 nodes, 16 GPUs, and an unknown number of pods"
 
 
 def test_a_preview_shows_the_gpus_and_the_cost_that_a_change_adds(
@@ -229,7 +229,7 @@ def test_the_embedded_engine_returns_the_exported_pools(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Cluster:
-        """Stores the single object that contains the engine's state."""
+        """A fake cluster that stores the single object with the engine's state."""
 
         kept: Mapping[str, Any] | None = None
 
@@ -316,12 +316,12 @@ def test_a_stack_that_is_deployed_in_a_sandbox_of_another_name_is_a_warning(
     plan = environment({"train": 1})
     engine = given(plan, None if there is None else outputs(environment(there)))
     own = plan.cluster.name
-    monkeypatch.setattr(deploy.control_plane, "names", lambda: ["before", own, "empty"])
+    monkeypatch.setattr(deploy.control_plane, "names", lambda: ["old-sandbox", own, "empty"])
     monkeypatch.setattr(deploy, "KubernetesClient", lambda kubeconfig: kubeconfig)
-    monkeypatch.setattr(deploy, "is_deployed", lambda kubeconfig, _stack: "before" in Path(kubeconfig).parts)
+    monkeypatch.setattr(deploy, "is_deployed", lambda kubeconfig, _stack: "old-sandbox" in Path(kubeconfig).parts)
     deploy.preview_stack("test", "auto", to_json=False)
     text = engine.told_before + capsys.readouterr().err
-    warning = f"warning: stack test is deployed in sandbox before, but the stack file names sandbox {own}"
+    warning = f"warning: stack test is deployed in sandbox old-sandbox, but the stack file names sandbox {own}"
     assert (warning in text) is said
     assert "in sandbox empty" not in text
 
@@ -415,7 +415,7 @@ def test_preview_and_up_refuse_a_capacity_block_that_has_ended(given: Any) -> No
     engine = given(plan_eks({"capacity": {**block, "ends": "2020-12-14T11:30:00Z"}}), None)
 
     for run in (deploy.preview_stack, deploy.deploy_stack):
-        with pytest.raises(BadInput, match="no node starts on capacity that has ended"):
+        with pytest.raises(BadInput, match="nodes cannot start on capacity that has ended"):
             run("test", "auto", to_json=False)
     assert engine.asked == []
 
@@ -499,7 +499,7 @@ def test_a_destroy_of_a_stack_that_is_not_deployed_destroys_and_lists_nothing(
 
 
 class Terminal(io.StringIO):
-    """A terminal as standard input, with text that a user has typed."""
+    """A fake terminal as standard input, with text that a user has typed."""
 
     def isatty(self) -> bool:
         return True

@@ -76,7 +76,7 @@ def test_a_blocker_of_up_is_a_finding_with_reason_and_fix(account: AwsAccount, s
 
     assert result.exit_code == ExitCode.FINDING
     assert f"STOPS   capacity of pool train: {RESERVATION}: no such reservation" in result.output
-    assert "why: EC2 refuses to launch nodes into it" in result.output
+    assert "why: EC2 cannot launch nodes into a reservation that it does not find" in result.output
     assert "fix: see aws ec2 describe-capacity-reservations" in result.output
 
 
@@ -92,7 +92,7 @@ def test_without_credentials_every_line_is_unknown(stack: str) -> None:
     result = doctor(stack)
 
     assert result.exit_code == ExitCode.UNKNOWN
-    assert "UNKNOWN AWS account: not looked at" in result.output
+    assert "UNKNOWN AWS account: not checked" in result.output
     assert "why: no AWS credentials were found" in result.output
     assert "Traceback" not in result.output
 
@@ -153,7 +153,7 @@ def test_an_existing_cluster_that_cannot_be_reached_is_unknown(tmp_path: Path) -
     result = doctor(str(file))
 
     assert result.exit_code == ExitCode.UNKNOWN, result.output
-    assert "UNKNOWN installed software of the cluster: not looked at" in result.output
+    assert "UNKNOWN installed software of the cluster: not checked" in result.output
 
 
 def test_a_stack_of_the_sandbox_has_no_cloud_to_ask() -> None:

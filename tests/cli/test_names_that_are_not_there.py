@@ -39,4 +39,4 @@ def test_a_fault_for_a_missing_sandbox_is_refused_with_its_name() -> None:
 def test_a_missing_sandbox_cannot_be_stopped(tmp_path: Path) -> None:
     ran = run("sandbox", "down", "--name", "nowhere", env={"GPU_PLATFORM_SANDBOX_DIR": str(tmp_path)})
     assert (ran.code, ran.out) == (2, "")
-    assert "--name: found 'nowhere'; allowed: none: there is no sandbox" in ran.err
+    assert "--name: found 'nowhere'; allowed: none, because this machine has no sandbox" in ran.err

@@ -52,7 +52,7 @@ def test_a_command_over_its_limit_is_stopped_with_a_fix(plan: Plan) -> None:
 
 
 def test_cordoned_nodes_are_unknown_if_the_cluster_does_not_answer(plan: Plan) -> None:
-    with pytest.raises(TimedOut, match=r"\nwhich nodes are cordoned is unknown: there is no sandbox"):
+    with pytest.raises(TimedOut, match=r"\nit is unknown which nodes are cordoned: there is no sandbox"):
         _never_done(plan, 1)
 
 

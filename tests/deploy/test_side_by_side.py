@@ -93,7 +93,7 @@ def test_a_ready_gate_is_reported_and_the_failure_names_only_the_other(
 
 
 def test_objects_that_still_have_time_are_counted_and_not_named(stack: Stack) -> None:
-    with pytest.raises(NotReady, match=r"\(1 more are not ready yet\)") as caught:
+    with pytest.raises(NotReady, match=r"\(1 more object is not ready yet\)") as caught:
         up(stack, [never("engine-n1", "2s"), never("engine-n2", "1h")], Said())
 
     assert [unready.key.name for unready in caught.value.unready] == ["engine-n1"]

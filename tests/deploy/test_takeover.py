@@ -58,7 +58,7 @@ def test_an_object_that_somebody_created_is_refused_by_name(stack: Stack, cluste
 
     text = refused(stack, cluster)
 
-    assert "1 object exists and is not its own; nothing was changed" in text
+    assert "1 object exists but does not belong to the stack; nothing was changed" in text
     assert f"ConfigMap two in namespace {NAMESPACE} was not created by this stack" in text
     assert "ConfigMap one" not in text
 

@@ -34,9 +34,8 @@ def test_many_changes_are_counted_and_the_first_of_them_listed() -> None:
 
 def test_without_a_comparison_the_namespaces_are_named() -> None:
     said = withheld_text([QUOTA, POLICY, PRIORITY], 4, None)
-    assert (
-        said == "3 of 4 objects were not applied: 1 in namespace search, 1 in namespace vision, 1 in no namespace"
-    )
+    counts = "1 in namespace search, 1 in namespace vision, 1 without a namespace"
+    assert said == f"3 of 4 objects were not applied: {counts}"
 
 
 def test_an_unready_object_is_reported_with_the_objects_not_applied() -> None:

@@ -55,7 +55,7 @@ def test_a_capacity_block_that_fits_is_fine() -> None:
 
 
 def test_a_reservation_that_is_not_there_stops_up() -> None:
-    assert reasons(None) == [("stops", "EC2 refuses to launch nodes into it")]
+    assert reasons(None) == [("stops", "EC2 cannot launch nodes into a reservation that it does not find")]
 
 
 @pytest.mark.parametrize(

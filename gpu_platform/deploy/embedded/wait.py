@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from gpu_platform.base.errors import BadInput, Finding, Problem
 from gpu_platform.base.progress import Progress
+from gpu_platform.base.quantity import counted
 from gpu_platform.deploy.embedded.applyset import ApplySet
 from gpu_platform.deploy.recorded.objects import KubernetesObject
 from gpu_platform.deploy.wait_report import WaitReport
@@ -119,9 +120,7 @@ class Waiter:
             if over:
                 raise NotReady(
                     "not ready in time; applied objects are kept. Run the command again to continue:"
-                    + (
-                        f" ({len(unready) - len(over)} more are not ready yet)" if len(over) < len(unready) else ""
-                    ),
+                    + (f" ({_more(len(unready) - len(over))})" if len(over) < len(unready) else ""),
                     [
                         Unready(key, now - item.since, reasons[key], tuple(self._details(item)))
                         for key, item in over.items()
@@ -148,7 +147,7 @@ class Waiter:
             self._reported = now
             detail = next(self._details(first), "")
             what = ": ".join(part for part in (str(key), reasons[key], detail) if part)
-            more = f"; {len(unready) - 1} more are not ready yet" if len(unready) > 1 else ""
+            more = f"; {_more(len(unready) - 1)}" if len(unready) > 1 else ""
             self._waiting.say(what + more, first.since, now)
 
     def until_deleted(self, lives: Collection[Mapping[str, Any]], timeout: float) -> None:
@@ -228,6 +227,10 @@ class Waiter:
             name = str(event["involvedObject"].get("name"))
             if name == key.name or (key.kind == "Deployment" and name.startswith(f"{key.name}-")):
                 yield f"{event.get('reason')}: {event.get('message')}"
+
+
+def _more(unready: int) -> str:
+    return f"{counted(unready, 'more object')} {'is' if unready == 1 else 'are'} not ready yet"
 
 
 def _place(pod: Mapping[str, Any]) -> str:

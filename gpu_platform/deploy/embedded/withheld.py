@@ -39,4 +39,4 @@ def withheld_text(keys: Sequence[ObjectKey], total: int, previewed: Changes | No
 def _by_namespace(keys: Sequence[ObjectKey]) -> str:
     counts = Counter(key.namespace for key in keys)
     parts = [f"{count} in namespace {name}" for name, count in counts.items() if name]
-    return ", ".join([*parts, *([f"{counts['']} in no namespace"] if counts[""] else [])])
+    return ", ".join([*parts, *([f"{counts['']} without a namespace"] if counts[""] else [])])

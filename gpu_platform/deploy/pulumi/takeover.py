@@ -40,8 +40,9 @@ def refuse_foreign_objects(
         if live is not None and (reason := _foreign(client, live, stack)):
             found.append(f"  - {one.key} {reason}")
     if found:
-        are = "exists and is" if len(found) == 1 else "exist and are"
-        head = f"stack {stack!r}: {counted(len(found), 'object')} {are} not its own; nothing was changed:"
+        exist = "exists but does" if len(found) == 1 else "exist but do"
+        objects = counted(len(found), "object")
+        head = f"stack {stack!r}: {objects} {exist} not belong to the stack; nothing was changed:"
         raise Finding("\n".join([head, *found]))
 
 

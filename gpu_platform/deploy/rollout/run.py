@@ -104,8 +104,8 @@ class _AllPools:
 def _held_by(limit: str, most: int, out: Collection[str], allow: str = "") -> str:
     """Return which unavailable nodes use up a limit, and what to do so that another node may be changed."""
     fix = allow or f"{limit}: {len(out) + 1}"
-    held = f"{limit} is {most}, already unavailable: {', '.join(sorted(out))}"
-    return f"{held}; `gpu-platform validate` shows what to do about each of these nodes, or write {fix}"
+    held = f"{limit} is {most}, and these nodes are unavailable: {', '.join(sorted(out))}"
+    return f"{held}; `gpu-platform validate` shows what to do about each node, or write {fix}"
 
 
 class _PoolRoll:

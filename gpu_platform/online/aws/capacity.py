@@ -98,7 +98,7 @@ def compare_reservation(
             looked_at=looked_at,
             severity="stops",
             found="no such reservation in this account and region",
-            why="EC2 refuses to launch nodes into it",
+            why="EC2 cannot launch nodes into a reservation that it does not find",
             fix="see aws ec2 describe-capacity-reservations; this account must accept a shared reservation",
         )
         return

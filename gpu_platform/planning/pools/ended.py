@@ -46,7 +46,7 @@ def _problems(pool: PoolPlan, now: datetime) -> Iterator[Problem]:
         yield Problem(
             f"{pool.path}.capacity.{'blocks' if several else 'ends'}",
             f"{utc_text(last.ends)}, which has passed, with {nodes}",
-            "an end in the future, because no node starts on capacity that has ended",
+            "an end in the future, because nodes cannot start on capacity that has ended",
             f"{'add the next block' if several else 'name the new capacity in reservation and ends'}, write "
             f"{pool.path}.count.desired: 0 and min: 0, or remove the pool",
         )

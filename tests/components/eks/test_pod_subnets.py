@@ -70,19 +70,19 @@ def test_a_new_vpc_gets_a_secondary_range_with_a_pod_subnet_per_zone() -> None:
     for zone, subnet in of_pods.items():
         assert extended.urn in subnet.dependencies, "AWS refuses a subnet outside the ranges of the VPC"
         assert "kubernetes.io/role/internal-elb" not in subnet.inputs["tags"], (
-            "no load balancer may take its addresses"
+            "load balancers must not use the addresses of a pod subnet"
         )
         [routed] = [one for one in recorded.of("RouteTableAssociation") if one.name == subnet.name]
         table = recorded.one("RouteTable", f"{CREATED['name']}-private-{zone}")
         assert table.urn in routed.property_dependencies["routeTableId"]
-        assert routed.urn in recorded.one("LaunchTemplate", "train").dependencies, "nodes wait for the routes"
+        assert routed.urn in recorded.one("LaunchTemplate", "train").dependencies, "nodes start after the routes"
     [addon] = [one for one in recorded.of("Addon") if one.inputs["addonName"] == "vpc-cni"]
     assert {one.urn for one in of_pods.values()} <= set(addon.property_dependencies["configurationValues"])
 
 
 def test_nodes_without_a_free_interface_are_refused_with_a_layout_as_fix() -> None:
     found = refusals({"network": NETWORK}, {"zones": ["us-east-2a"]})
-    assert "all 2 interfaces of network card 0 of p5.48xlarge in use" in found["pools[0].network.layout"]
+    assert "no free interface on network card 0 of p5.48xlarge" in found["pools[0].network.layout"]
     assert "write layout: efa-primary" in found["pools[0].network.layout"]
     assert plan_eks({"zones": ["us-east-2a"]}, cluster=CREATED), (
         "without pod subnets, pods use the primary interface"

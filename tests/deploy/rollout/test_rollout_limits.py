@@ -30,6 +30,6 @@ def test_a_blocked_rollout_names_unavailable_nodes_and_limiting_fields(of_all_po
     roll.finish()
     [outcome] = roll.outcomes
     assert outcome.why == (
-        "sharing.max_unavailable is 1, already unavailable: lab-0; `gpu-platform validate` shows what to do "
-        f"about each of these nodes, or write {fix}"
+        "sharing.max_unavailable is 1, and these nodes are unavailable: lab-0; "
+        f"`gpu-platform validate` shows what to do about each node, or write {fix}"
     )

@@ -162,7 +162,7 @@ def check_pod_interfaces(
     else:
         fix = "write rdma: false, or remove the pod subnets of the cluster"
     problems.at("network").at("layout").add(
-        f"all {machine.default_enis} interfaces of network card 0 of {machine.name} in use, and pod subnets",
+        f"pod subnets, but no free interface on network card 0 of {machine.name}",
         "a free interface for pods: with pod subnets, pods get no addresses from the primary interface",
         fix,
     )
