@@ -96,7 +96,7 @@ POD_SUBNETS: Final = {
     "us-east-2c": "subnet-7a1b2c3d4e5f60718",
 }
 # With pod subnets, pods need a separate interface on network card 0.
-# This layout leaves one interface for them.
+# The layout `efa-primary` leaves one interface for pods.
 _TRAIN_WITH_POD_SUBNETS: Final = _pool(
     "train", "p5.48xlarge", "training", 2, zones=["us-east-2a"], network={"layout": "efa-primary"}
 )

@@ -70,7 +70,7 @@ class _Engine(engine_pb2_grpc.EngineServicer):
 
 @contextmanager
 def _served(add: Callable[[Any, Any], None], servicer: Any) -> Generator[str]:
-    """Serve over gRPC on this machine, and yield the address."""
+    """Run a gRPC server on this machine, and yield its address."""
     server = grpc.server(ThreadPoolExecutor(4))
     add(servicer, server)
     port = server.add_insecure_port("127.0.0.1:0")
@@ -82,7 +82,7 @@ def _served(add: Callable[[Any, Any], None], servicer: Any) -> Generator[str]:
 
 
 class Plugin:
-    """A running plugin."""
+    """A client of a running plugin process."""
 
     def __init__(self, port: int) -> None:
         self._stub: Any = provider_pb2_grpc.ResourceProviderStub(grpc.insecure_channel(f"127.0.0.1:{port}"))

@@ -1,4 +1,4 @@
-"""Existing clusters: their Kubernetes provider is bound to the cluster, and not to its address."""
+"""The Kubernetes provider of an existing cluster is bound to the cluster, and not to its address."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROVIDER: Final = "pulumi:providers:kubernetes"
 
 
 class KnownCluster(Mocks):
-    """A cluster whose namespace `kube-system` has the UID above. It records the inputs of resources by type."""
+    """A fake cluster whose namespaces have the UID in `UID`. It records the inputs of each resource."""
 
     def __init__(self) -> None:
         self.inputs: dict[tuple[str, str], dict[str, Any]] = {}

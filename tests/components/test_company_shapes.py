@@ -27,7 +27,7 @@ from tests.components.gke.gke_api import node_pool
 from tests.components.gke.gke_cluster_api import cluster
 from tests.support.recorded import Recorded, record_platform
 
-pytestmark = pytest.mark.xdist_group("shapes")  # one worker, so that each shape is recorded only once
+pytestmark = pytest.mark.xdist_group("shapes")  # one pytest-xdist worker records each shape only once
 
 TODAY = datetime.date(2026, 11, 25)
 EVERY = pytest.mark.parametrize("name", SHAPES)

@@ -28,7 +28,7 @@ STACKS = ["local", "dev", "speech", "eks-training", "gke-training", "eks-monitor
 
 
 def kubernetes_resources(recorded: Recorded) -> list[ResourceRecord]:
-    """Return the resources that are created in the cluster. Fails if there are none."""
+    """Return the Kubernetes resources of a program. Fails if the program registers none."""
     found = [record for record in recorded.resources if record.type.startswith("kubernetes:")]
     assert found
     return found
@@ -72,8 +72,7 @@ def test_every_resource_has_a_component_as_parent_and_the_clusters_provider(stac
         assert f"::{cluster}::" in record.provider, record.urn
 
 
-# Stacks on clouds have separate tests.
-# These tests compare previews with deployments in which every output is known.
+# For stacks on clouds, other tests compare previews with deployments in which every output is known.
 @pytest.mark.parametrize("name", [name for name in STACKS if not name.startswith(("eks-", "gke-"))])
 def test_a_preview_with_every_output_unknown_registers_the_same_resources(stack: Stack, name: str) -> None:
     known = record_stack(
@@ -115,7 +114,7 @@ def test_nodes_of_a_sandbox_pool_carry_its_labels_taint_and_machine_type(stack: 
     gpu = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
     unproven = {"key": names.STARTUP_TAINT_KEY, "value": "true", "effect": "NoSchedule"}
     assert served["spec"]["taints"] == [gpu]
-    assert node["spec"]["taints"] == [gpu, unproven], "it offers whole GPUs until it is partitioned"
+    assert node["spec"]["taints"] == [gpu, unproven], "the node offers whole GPUs until its GPUs are partitioned"
 
 
 def test_named_nodes_of_an_existing_cluster_are_patched_and_selected_nodes_are_not(stack: Stack) -> None:
@@ -132,7 +131,7 @@ def test_validation_pods_see_all_gpus_without_requesting_any(stack: Stack) -> No
     assert environment["NVIDIA_VISIBLE_DEVICES"] == "all"
     assert pod["runtimeClassName"] == "nvidia"
     assert not any("nvidia.com" in name for name in container["resources"]["limits"])
-    # Container runtimes ignore the variable unless the container is privileged.
+    # Container runtimes ignore NVIDIA_VISIBLE_DEVICES unless the container is privileged.
     assert container["securityContext"] == {
         "privileged": True,
         "readOnlyRootFilesystem": True,
@@ -188,7 +187,7 @@ def test_the_gates_timeout_is_the_stacks(stack: Stack) -> None:
 
 
 def mounted(recorded: Recorded, pool: str, volume: str) -> dict:
-    """Return the ConfigMap that the validation pods of a pool mount."""
+    """Return the ConfigMap that the validation pods of a pool mount as this volume."""
     pod = recorded.one("DaemonSet", f"validate-{pool}").inputs["spec"]["template"]["spec"]
     names = {entry["name"]: entry["configMap"]["name"] for entry in pod["volumes"]}
     return dict(recorded.one("ConfigMap", names[volume]).inputs)

@@ -94,7 +94,7 @@ def test_the_container_of_a_job_has_the_libraries_of_the_published_one_read_only
     theirs = containers(example)["test" if "test" in containers(example) else "nccl-test"]
     expected = set(host_paths(example, theirs).values()) - {"/run/tcpx"}
     if machine.published == "RDMA of A4X":
-        expected.add("/home/kubernetes/bin/gib")  # only the published image contains the plugin
+        expected.add("/home/kubernetes/bin/gib")  # only the image that Google publishes contains the NCCL plugin
     for kind, pod in job_pods(platform_with_jobs(machine)).items():
         main = pod["spec"]["containers"][0]
         assert set(host_paths(pod, main).values()) == expected, kind

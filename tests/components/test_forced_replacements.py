@@ -26,14 +26,14 @@ from tests.support.recorded import Recorded, record_platform
 
 @dataclass(frozen=True)
 class Property:
-    """Pool properties. If one of them changes, the preview announces a replacement."""
+    """Names of pool properties. If one of these properties changes, the preview announces a replacement."""
 
     names: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A cluster setting. The preview compares it with the last deployment."""
+    """A cluster setting that the preview compares with the last deployment."""
 
     name: str
 

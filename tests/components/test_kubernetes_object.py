@@ -133,7 +133,7 @@ KubernetesObject("queue", "kueue.x-k8s.io/v1beta2/ClusterQueue", metadata={"name
 
 
 def test_quantities_are_written_as_the_webhooks_of_custom_kinds_rewrite_them(tmp_path: Path) -> None:
-    # Pulumi compares text, and would replace a running JobSet in each update.
+    # Pulumi compares quantities as text. A quantity in another form would replace a running JobSet in each update.
     found = _registered(_QUEUED, tmp_path)
     pods = found["job"].inputs["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
     amounts = {"cpu": "500m", "hugepages-2Mi": "5Gi", "example.com/gpu": "8"}

@@ -62,7 +62,7 @@ def rendered(spec: dict[str, Any]) -> Recorded:
 
 
 def without_label(records: list[dict[str, Any]], label: str) -> list[dict[str, Any]]:
-    """Return the same records without this label."""
+    """Return copies of the records without this label."""
 
     def strip(value: Any) -> Any:
         if isinstance(value, dict):

@@ -2,7 +2,7 @@
 Deployment.
 
 The kubelet is simulated according to its documented rules (Kubernetes docs, "Configure Liveness, Readiness and
-Startup Probes", and "Pod Lifecycle", termination; read 2026-11-29), at ten times its real speed.
+Startup Probes", and "Pod Lifecycle", termination; read 2026-11-29), at ten times the real speed.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ from tests.support.ports import free_port
 
 pytestmark = pytest.mark.long
 
-SECOND = 0.1  # seconds in this test per second in the manifest
+SECOND = 0.1  # duration of one second of the manifest in this test
 
-# The server behaves like common model servers (vLLM, TGI, Triton behind uvicorn). It does not listen while it
-# loads weights. It answers health requests from the request queue. After SIGTERM, it accepts no new requests and
-# finishes its streams.
+# The server behaves like common model servers (vLLM, TGI, Triton behind uvicorn).
+# The server does not listen while it loads weights.
+# The server answers health requests from the request queue.
+# After SIGTERM, the server accepts no new requests and finishes its streams.
 SERVER = """
 import http.server, signal, sys, threading, time
 port, load, health, stream = int(sys.argv[1]), *map(float, sys.argv[2:5])
@@ -57,7 +58,7 @@ server.server_close()
 
 @dataclass
 class Kubelet:
-    """Runs, probes and stops one container. `events` contains its actions in order."""
+    """A simulated kubelet that runs, probes and stops one container. `events` contains its actions in order."""
 
     container: Mapping[str, Any]
     grace: float

@@ -93,4 +93,4 @@ def test_services_that_controllers_make_count_too() -> None:
     few = stack("eks", {"services": 1}, addons=addons, entries={"ray_clusters": [ray]})
     assert refused(few) == {
         "services": "write quota.objects.services: 4"
-    }  # both JobSets, the Ray head and chat have one Service each
+    }  # two JobSets, the Ray head and the service chat have one Service each

@@ -18,7 +18,9 @@ BEFORE_THE_START = 1800
 
 
 def recorded(**flex: Any) -> Recorded:
-    """Record a stack with a queued pool and one job for each API. `flex` sets fields of the pool's capacity."""
+    """Record the resources of a stack with a queued pool and one job for each API. `flex` sets fields of the
+    pool's capacity.
+    """
     stack = STACKS["gke"]
     queued = {
         **stack["pools"][0],

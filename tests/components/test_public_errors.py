@@ -107,8 +107,8 @@ def test_a_platform_names_the_pool_or_team_by_its_place() -> None:
         "pools": [*POOLS, {**TRAIN, "name": "serve", "count": {"desired": OUTPUT}}],
         "teams": [{"name": "vision", **TEAM, "priority": OUTPUT}],
     }
-    message = refused(lambda: GpuPlatform("it", with_outputs(arguments)))
-    assert message.splitlines()[0] == "GpuPlatform it: 2 problems"
+    message = refused(lambda: GpuPlatform("shop", with_outputs(arguments)))
+    assert message.splitlines()[0] == "GpuPlatform shop: 2 problems"
     assert places(message) == ["pools[1].count.desired", "teams[0].priority"]
 
 

@@ -144,7 +144,7 @@ def test_the_yaml_program_of_the_page_agrees_with_the_schema(schema: Any) -> Non
 def test_the_page_installs_the_plugin_before_the_first_preview() -> None:
     section = PAGE.split("## YAML, TypeScript and other languages")[1]
     assert "`pulumi install` in the program's folder installs the plugin" in section, (
-        "a preview does not: it ends with `error resolving type of resource`"
+        "a preview without the plugin ends with `error resolving type of resource`"
     )
 
 
@@ -160,8 +160,8 @@ def test_the_page_names_every_argument_and_output(schema: Any) -> None:
             r"[a-zA-Z_]+", " ".join(re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", PAGE, flags=re.DOTALL)))
         )
     )
-    # For these keys, the page only refers to "All keys of a stack file's ...".
-    # The generated reference lists them.
+    # The page refers to these keys only as "All keys of a stack file's ...".
+    # The generated reference lists the keys of pools, teams and validation.
     of_models = {camel_case(key) for name in ("Pool", "Team", "ValidationSettings") for key in fields_of(name)}
     for resource in schema["resources"].values():
         for name in (*(resource["inputProperties"].keys() - of_models), *resource["properties"]):

@@ -191,8 +191,7 @@ def test_the_declared_pool_has_the_components_name_and_no_cluster() -> None:
         assert pool(SANDBOX).pool == {"name": "train", **TRAIN}
         assert pool(SANDBOX, name="big").pool["name"] == "big"
 
-    # The engine refuses the second pool with the same name.
-    # This shows that both calls have run.
+    # The engine refuses the second pool with the same name, which shows that both calls have run.
     assert "the same parent" in refused(declare)
 
 

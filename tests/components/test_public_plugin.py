@@ -61,7 +61,7 @@ def test_a_key_is_required_where_every_model_requires_it(name: str) -> None:
         frozenset(field.alias or name for name, field in model.model_fields.items() if field.is_required())
         for model in MODELS[name]
     ]
-    tag = {"Capacity": "type", "Sharing": "mode"}.get(name)  # the tag of a union is required
+    tag = {"Capacity": "type", "Sharing": "mode"}.get(name)  # the schema requires the tag of a union
     keys = getattr(stack_file_types, name).__required_keys__
     assert keys == frozenset.intersection(*required) | ({tag} if tag else set())
 
@@ -70,8 +70,8 @@ def test_every_section_of_an_environment_is_an_argument_of_a_platform(schema: An
     from gpu_platform.stack import Environment
 
     declared = set(schema["resources"]["gpu-platform:index:GpuPlatform"]["inputProperties"])
-    # These fields are not arguments: the kind, named sharing settings, and fields that only the policy pack, `up`
-    # or `destroy` reads.
+    # The kind and the named sharing settings are not arguments.
+    # Fields that only the policy pack, `up` or `destroy` reads are not arguments either.
     left_out = {"kind", "policy", "sharing", "protect"}
     assert declared == {camel_case(name) for name in Environment.model_fields if name not in left_out}
 

@@ -38,7 +38,8 @@ def variables(component: dict[str, Any]) -> dict[str, str]:
 
 @each_cloud
 def test_the_device_plugin_hands_devices_over_by_cdi_as_the_operator_sets_it(cloud: str) -> None:
-    """With `cdi.enabled: true`, the default in chart v26.7.0, the operator sets `cdi-annotations,cdi-cri`.
+    """With `cdi.enabled: true`, the default in chart v26.7.0, the operator sets the strategies
+    `cdi-annotations` and `cdi-cri`.
 
     Source: NVIDIA/gpu-operator v26.7.0, deployments/gpu-operator/values.yaml and controllers/object_controls.go.
     """

@@ -81,8 +81,8 @@ def test_the_claim_policy_matches_api_versions_with_the_same_fields(tmp_path: Pa
     (rule,) = spec["matchConstraints"]["resourceRules"]
     assert (rule["apiGroups"], rule["apiVersions"]) == (["resource.k8s.io"], ["v1", "v1beta2"])
     assert rule["resources"] == ["resourceclaims", "resourceclaimtemplates"]
-    # Other API versions of the objects have different fields, so the API server must convert objects before the
-    # policy checks them.
+    # Other API versions of these objects have different fields.
+    # The API server must therefore convert objects before the policy checks them.
     assert spec["matchConstraints"].get("matchPolicy", "Equivalent") == "Equivalent"
     assert [one["message"].partition(":")[0] for one in spec["validations"]] == ["gpu-claim-requests"] * 2
 

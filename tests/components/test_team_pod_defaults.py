@@ -31,7 +31,7 @@ def test_every_team_has_a_defaults_policy_for_new_pods_with_gpus(tmp_path: Path)
             "kubernetes.io/metadata.name": team
         }
         # The cost of the expressions grows with the square of the number of containers.
-        # The first condition limits this number.
+        # The condition `has-few-containers` limits the number of containers.
         assert [one["name"] for one in spec["matchConditions"]] == ["has-few-containers", "requests-gpus"]
         binding = found.one("MutatingAdmissionPolicyBinding", policy.name).inputs["spec"]
         assert binding == {"policyName": policy.name}

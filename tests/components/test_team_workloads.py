@@ -157,7 +157,7 @@ def test_no_object_violates_a_rule_of_the_policy_pack(found: Recorded) -> None:
 
 
 def test_objects_of_the_core_group_have_the_types_of_the_provider(found: Recorded) -> None:
-    """The provider refuses a CustomResource of `v1`: "apiVersion does not have both a group and a version"."""
+    """Pulumi refuses a CustomResource of `v1`: "apiVersion does not have both a group and a version"."""
     assert [one.type for one in found.resources if one.type.startswith("kubernetes:v1:")] == []
 
 
@@ -237,7 +237,7 @@ def test_a_service_of_several_nodes_leaves_its_replicas_to_the_autoscaler_too() 
 
 
 def test_pods_of_a_copy_find_each_other_through_their_own_service() -> None:
-    """LeaderWorkerSet would otherwise use the workload's Service, which selects only leaders that are ready."""
+    """By default, LeaderWorkerSet uses the workload's Service, which selects only leaders that are ready."""
     wide = recorded(inference_services=[{**SERVICE, "nodes": 2}])
     assert wide.one("LeaderWorkerSet", "chat").inputs["spec"]["networkConfig"] == {
         "subdomainPolicy": "UniquePerReplica"
@@ -256,7 +256,7 @@ def test_a_service_without_an_autoscaler_has_the_replicas_of_its_file() -> None:
 @pytest.mark.parametrize(
     ("addon", "field", "rule"),
     [
-        ("install", {}, {"request": "3600s"}),  # Envoy's default is 15 s
+        ("install", {}, {"request": "3600s"}),  # Envoy's default timeout is 15 s
         ("present", {}, None),  # GKE's Gateway refuses a route with a timeout
         ("present", {"timeout": "30m"}, {"request": "1800s"}),
         ("install", {"timeout": "90s"}, {"request": "90s"}),

@@ -133,8 +133,8 @@ def judges(found: Recorded, team: str) -> Iterator[tuple[ResourceRecord, set[str
 def test_objects_are_written_after_the_policies_that_apply_to_them(stack: dict[str, Any]) -> None:
     found = record_platform(stack)
     team = stack["teams"][0]["name"]
-    # If this quota were created before the CRDs of the kinds that it counts, it would refuse objects of these
-    # kinds for minutes.
+    # The quota `addon-object-quota` is created only after the CRDs of the kinds that it counts.
+    # A quota that is created before such a CRD would refuse objects of the kind for minutes.
     rules = [one for one in judges(found, team) if one[0].name != f"{team}/addon-object-quota"]
     objects = [
         one

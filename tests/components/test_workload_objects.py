@@ -28,14 +28,14 @@ GROUP = "kueue.x-k8s.io/podset-group-name"
 
 @pytest.fixture(scope="module")
 def found() -> Recorded:
-    """Record one workload of each kind, with queues and a topology."""
+    """Record the resources of a workload of each kind, with queues and a topology."""
     return recorded()
 
 
 @pytest.fixture(scope="module")
 def few() -> Recorded:
-    """Record a batch job that runs once, and four services: one with one replica, one with autoscaling, one with a
-    route, and one with two replicas on several nodes each.
+    """Record the resources of a batch job that runs once, and of four services: one with one replica, one with
+    autoscaling, one with a route, and one with two replicas on several nodes each.
     """
     one = {"name": "one", "pool": "train", "image": IMAGE, "gpus": 4, "run_as_user": 1000, "startup": "12s"}
     scaled = {**one, "name": "scaled", "autoscaling": {"max_replicas": 2, "query": "q", "threshold": 1}}
@@ -88,7 +88,7 @@ def test_a_route_leads_from_its_gateway_to_the_port_of_the_service_and_its_pods(
 
 def test_a_route_without_a_host_has_all_hosts_of_its_gateway(few: Recorded) -> None:
     spec = manifest(few, "HTTPRoute", "open")["spec"]
-    assert "hostnames" not in spec  # an empty list would be valid and match the same hosts as no list
+    assert "hostnames" not in spec  # an empty list would also be valid and match all hosts
     assert spec["rules"][0]["matches"][0]["path"]["value"] == "/"
 
 
@@ -197,7 +197,7 @@ def test_a_multi_node_copy_restarts_as_a_whole(few: Recorded) -> None:
     assert worker["resources"]["limits"]["nvidia.com/gpu"] == "8"
     assert worker["resources"]["limits"]["vpc.amazonaws.com/efa"] == "4"
     assert (leader["image"], leader["env"]) == (worker["image"], worker["env"])
-    # A program that gives up while other pods pull their image must not restart them (lws#726).
+    # If a program gives up while other pods pull their image, these pods must not restart (lws#726).
     after_start = "leaderworkerset.sigs.k8s.io/experimental-recreate-group-after-start"
     assert one["metadata"]["annotations"][after_start] == "true"
     # Only the leader answers requests, so only its container has probes.
@@ -291,8 +291,7 @@ def test_each_part_of_a_batch_job_has_its_own_attempts_and_none_stops_the_others
 def test_a_training_job_has_its_attempts_by_each_api(found: Recorded) -> None:
     retries, pods = 3, JOB["replicas"]
     job = manifest(found, "Job", "pretrain-job")["spec"]
-    # If one pod fails, all pods fail.
-    # Therefore, each retry allows as many failures as there are pods.
+    # If one pod fails, all pods fail, so each retry allows as many failures as there are pods.
     assert job["backoffLimit"] == retries * pods
     assert job["podReplacementPolicy"] == "Failed"
     assert job["activeDeadlineSeconds"] == 24 * 3600

@@ -25,7 +25,7 @@ SUFFIX = (
 
 
 class NotInTheApi(AssertionError):
-    """An input that the AWS API does not have. The message contains its path."""
+    """Raised for an input that the AWS API does not have. The message contains the path of the input."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ class Spelt:
 
 @dataclass(frozen=True)
 class ProvidersOwn:
-    """An input that is not a parameter of this request."""
+    """An input that is not a parameter of the request. `why` is the reason."""
 
     why: str
 
 
-Shape = Any  # A shape of botocore.model. It has members, one member, or a key and a value, depending on its type.
+Shape = Any  # A shape of botocore.model has members, one member, or a key and a value, depending on its type.
 Table = Mapping[tuple[str, str], Spelt | ProvidersOwn]
 """Maps an API shape and one of its inputs to an object that describes how the provider passes this input to the
 API.
@@ -114,7 +114,7 @@ def _value(shape: Shape, value: Any, table: Table, place: str) -> Any:
     if shape.type_name == "map" and isinstance(value, Mapping):
         return {key: _value(shape.value, one, table, f"{place}.{key}") for key, one in value.items()}
     if shape.type_name == "boolean" and value in ("true", "false"):
-        return value == "true"  # the provider uses strings, so that false differs from unset
+        return value == "true"  # the provider writes booleans as strings, so that false differs from unset
     return value  # the comparison with the API model reports a wrong type
 
 

@@ -94,7 +94,7 @@ def _default_security_group(_: str, inputs: Inputs) -> list[Call]:
     revokes its rules.
     """
     if set(inputs) - {"vpcId", "ingress", "egress", "tags"} or inputs["ingress"] or inputs["egress"]:
-        raise NotInTheApi(f"a default security group has no mapping for {inputs}")
+        raise NotInTheApi(f"no mapping for these inputs of a default security group: {inputs}")
     filters = [{"name": "vpc-id", "values": [inputs["vpcId"]]}, {"name": "group-name", "values": ["default"]}]
     return [call("ec2", "DescribeSecurityGroups", {"filters": filters})]
 

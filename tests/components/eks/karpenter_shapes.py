@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 Shape = Any
-"""A type, a pattern, a set of allowed values, a list with the shape of its items, or a mapping of keys to shapes.
-The key `*` matches any key.
+"""The allowed form of a value: a type, a pattern, a set of values, a list with the shape of its items, or a
+mapping of keys to shapes. The key `*` matches any key.
 """
 
 _DURATION = re.compile(r"([0-9]+(s|m|h))+")

@@ -22,8 +22,8 @@ CLUSTER_OUTPUTS: Mapping[str, Any] = {
 
 
 class KnownAws(Mocks):
-    """A simulated account that keeps the created resources. A resource's outputs are its inputs and the values
-    that AWS adds.
+    """A simulated AWS account that stores the created resources. A resource's outputs are its inputs and the
+    values that AWS adds.
     """
 
     def __init__(self, answers: Mapping[str, Answer] | None = None) -> None:

@@ -216,7 +216,7 @@ def _endpoint() -> str:
 
 @cache
 def _client(endpoint: str, service: str) -> Any:
-    return boto3.client(  # pyrefly: ignore[no-matching-overload] - any service
+    return boto3.client(  # pyrefly: ignore[no-matching-overload] - boto3 has one overload per service
         service,
         region_name=REGION,
         endpoint_url=endpoint,

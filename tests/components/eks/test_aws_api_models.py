@@ -84,8 +84,8 @@ def test_every_node_image_of_the_catalogue_is_an_ami_type_of_eks() -> None:
     assert [name for name in ours if name not in known] == []
 
 
-# Tests of the checks themselves.
-# Without them, nobody would notice a check that accepts a wrong input.
+# The following tests check the comparison with the AWS API itself.
+# Without these tests, nobody would notice a comparison that accepts a wrong input.
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,9 @@ EARLIEST, LATER = "train-0a1b2c3d4e5f60718", "train-1a1b2c3d4e5f60718"
 
 
 def recorded(capacity: dict[str, Any], run: str = "usual", **cluster: Any) -> Recorded:
-    """Record a stack. Recordings are cached, so pass another `run` after a change of an environment variable."""
+    """Record the resources of a stack. Pass another `run` after a change of an environment variable, because
+    recordings are cached.
+    """
     pool = {
         "machine_type": "p5.48xlarge",
         "count": {"desired": 2, "max": 4},

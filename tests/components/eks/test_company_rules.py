@@ -120,7 +120,7 @@ def test_a_first_up_in_an_existing_vpc_needs_no_public_access() -> None:
 def test_an_existing_vpc_needs_no_reachability_warning_and_no_address_quota() -> None:
     plan = plan_eks(TRAIN, cluster=cluster({"network": NETWORK, "api_access": ["10.0.0.0/16"]}))
     [api] = [one for one in plan.decisions if one.what.endswith("API server")]
-    assert (api.what, "first one is refused" in api.why) == ("API server", False)
+    assert (api.what, "`up` is refused" in api.why) == ("API server", False)
     assert plan.cluster.cloud is not None
     quotas = eks_prerequisites(plan.cluster.cloud, ["aws:eks/cluster:Cluster"]).quotas
     assert [one.name for one in quotas if one.name and "Elastic" in one.name] == []

@@ -21,7 +21,7 @@ TRAINING = FORMS["p5-block"]
 
 
 def rendered(form: dict[str, Any]) -> Recorded:
-    """Record a pool on an existing cluster."""
+    """Record the resources of a pool on an existing cluster."""
     return record_eks(form, cluster=EXISTING)
 
 
@@ -112,7 +112,8 @@ def test_eks_1_pools_without_efa_leave_the_interfaces_to_eks() -> None:
     assert "networkInterfaces" not in template(FORMS["g6e-on-demand"])
 
 
-# 2. Every interface. test_eks_on_moto.py checks the security groups, because their ids are known there.
+# 2. Every interface
+# test_eks_on_moto.py checks the ids of the security groups, because moto returns them.
 
 
 @pytest.mark.parametrize("form", EFA_FORMS)
@@ -235,7 +236,7 @@ def test_eks_5_spot_spot_never_with_a_reservation() -> None:
     found = template(FORMS["g5-spot"])
     assert node_group(FORMS["g5-spot"])["capacityType"] == "SPOT"
     assert "capacityReservationSpecification" not in found
-    assert "instanceMarketOptions" not in found, "EKS sets the spot market itself and refuses it in a template"
+    assert "instanceMarketOptions" not in found, "EKS refuses market options in a template"
 
 
 def test_eks_5_the_desired_size_of_a_block_pool_is_not_reset() -> None:

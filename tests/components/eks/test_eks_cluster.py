@@ -66,7 +66,7 @@ def statements(documents: Iterable[str]) -> list[dict[str, Any]]:
 
 
 class ZonesOfUsEast1(KnownAws):
-    """An account in which us-east-1e is use1-az3, a zone without control planes."""
+    """A simulated AWS account in which us-east-1e has the zone id use1-az3, where EKS has no control planes."""
 
     ids: Mapping[str, str] = {"us-east-1a": "use1-az1", "us-east-1b": "use1-az2", "us-east-1e": "use1-az3"}
 

@@ -40,7 +40,7 @@ def answers(
         filters = {one["name"]: one["values"] for one in arguments["filters"]}
         assert filters["vpc-id"] == ["vpc-1"]
         assert arguments["tags"] == {"kubernetes.io/role/internal-elb": "1"}
-        (pattern,) = filters["availability-zone"]  # EC2's wildcard ? has the same meaning in fnmatch
+        (pattern,) = filters["availability-zone"]  # `?` has the same meaning in EC2 and in fnmatch
         return {"ids": [one for zone, ids in subnets.items() if fnmatch(zone, pattern) for one in ids]}
 
     return {

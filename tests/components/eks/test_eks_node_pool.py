@@ -22,7 +22,7 @@ BOUGHT_BY_THE_HOUR = [name for name in FORMS if name not in RESERVED]
 
 
 def all_forms(**cluster: Any) -> Recorded:
-    """Record one stack with a pool of every form."""
+    """Record the resources of a stack that has a pool of every form."""
     return record_eks(*({**form, "name": name} for name, form in FORMS.items()), cluster={**CREATED, **cluster})
 
 
@@ -192,7 +192,7 @@ def test_an_instance_started_by_hand_has_the_newest_version_of_the_template() ->
         ({**FORMS["g6-own-key"], "disk": {"type": "io2"}}, "iops", 3000),
         ({**FORMS["g5g-arm"]}, "throughput", 500),
     ],
-    ids=["io2 needs IOPS", "gp3 stores the pulled images"],
+    ids=["io2 needs IOPS", "gp3 volume with the pulled images"],
 )
 def test_the_speed_of_a_volume_follows_its_type_and_its_content(
     form: dict[str, Any], key: str, value: int

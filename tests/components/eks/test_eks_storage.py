@@ -124,7 +124,7 @@ def test_a_volume_of_a_bucket_belongs_to_the_claim_of_its_team_and_is_retained()
     assert (spec["accessModes"], spec["csi"]["readOnly"]) == (["ReadOnlyMany"], True)
     assert spec["csi"]["volumeAttributes"]["bucketName"] == "acme-datasets"
     made = recorded.one("PersistentVolumeClaim", "vision/datasets")
-    assert volume.urn in made.property_dependencies["spec"]  # so Pulumi deletes the claim first
+    assert volume.urn in made.property_dependencies["spec"]  # with this dependency, Pulumi deletes the claim first
     claim = made.inputs
     assert (claim["metadata"]["name"], claim["metadata"]["namespace"]) == ("datasets", "vision")
     assert (claim["spec"]["volumeName"], claim["spec"]["storageClassName"]) == ("vision-datasets", "")
@@ -175,4 +175,4 @@ def test_no_role_of_a_cluster_with_a_long_name_is_longer_than_iam_allows() -> No
     recorded = with_bucket({**CREATED, "name": "m" * 63})
     roles = [one for one in recorded.of("Role") if one.type.startswith("aws:iam")]
     assert "s3-csi" in " ".join(one.inputs["assumeRolePolicy"] for one in roles)
-    assert [one.name for one in roles if len(one.name) + 8 > 64] == []  # Pulumi appends 8 characters
+    assert [one.name for one in roles if len(one.name) + 8 > 64] == []  # Pulumi appends 8 characters to each name

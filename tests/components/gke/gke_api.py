@@ -19,11 +19,11 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from gpu_platform.deploy.recorded.properties import UNKNOWN
 
 LEFT_OUT = object()
-PLAIN_MESSAGES = ("google.protobuf.",)  # durations, timestamps and wrappers are written as one value
+PLAIN_MESSAGES = ("google.protobuf.",)  # in JSON, durations, timestamps and wrappers are one value
 
 
 class NotInTheApi(AssertionError):
-    """An input that the GKE API does not have. The message contains its path."""
+    """Raised for an input that the GKE API does not have. The message contains the path of the input."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ NODE_POOL: Table = {
     ("NodePool", "cluster"): ProvidersOwn("parent in the URL"),
     ("NodePool", "location"): ProvidersOwn("part of the URL"),
     ("NodePool", "project"): ProvidersOwn("part of the URL"),
-    ("NodePool", "namePrefix"): ProvidersOwn("the provider derives `name` from it"),
-    ("NodePool", "deletionPolicy"): ProvidersOwn("tells the provider what to do on delete"),
+    ("NodePool", "namePrefix"): ProvidersOwn("the provider derives `name` from this prefix"),
+    ("NodePool", "deletionPolicy"): ProvidersOwn("tells the provider how to delete the node pool"),
     ("NodePool", "ignoreNodeCountChanges"): ProvidersOwn("read only by the provider"),
     ("NodePool", "nodeCount"): Spelt("initialNodeCount"),
     ("NodePool", "nodeLocations"): Spelt("locations"),
@@ -170,7 +170,7 @@ def _one(field: FieldDescriptor, value: Any, table: Table, path: str) -> Any:
 
 
 def _is_repeated(field: FieldDescriptor) -> bool:
-    return cast("Any", field).label == FieldDescriptor.LABEL_REPEATED  # missing in the stubs of some versions
+    return cast("Any", field).label == FieldDescriptor.LABEL_REPEATED  # some versions of the stubs lack `label`
 
 
 def _is_map(field: FieldDescriptor) -> bool:
@@ -198,7 +198,7 @@ def unspelt(table: Table, *messages: Any) -> Iterator[str]:
                     break
                 holder = field.message_type
         elif key in _fields(descriptors[name]):
-            yield f"{name}.{key}: listed as the provider's own, but the API has it"
+            yield f"{name}.{key}: listed as an input of the provider only, but the API has this field"
 
 
 def _collect(descriptor: Descriptor, found: dict[str, Descriptor]) -> None:

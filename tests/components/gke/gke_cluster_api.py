@@ -28,8 +28,8 @@ def _exclusions(listed: list[Mapping[str, Any]]) -> dict[str, Any]:
 
 CLUSTER: Table = {
     ("Cluster", "project"): ProvidersOwn("part of the URL"),
-    ("Cluster", "deletionProtection"): ProvidersOwn("tells the provider what to do on delete"),
-    ("Cluster", "removeDefaultNodePool"): ProvidersOwn("tells the provider what to do after the creation"),
+    ("Cluster", "deletionProtection"): ProvidersOwn("tells the provider whether it may delete the cluster"),
+    ("Cluster", "removeDefaultNodePool"): ProvidersOwn("tells the provider to delete the default node pool"),
     ("Cluster", "minMasterVersion"): Spelt("initialClusterVersion"),
     ("Cluster", "datapathProvider"): Spelt("networkConfig.datapathProvider"),
     ("Cluster", "enableMultiNetworking"): Spelt("networkConfig.enableMultiNetworking"),

@@ -152,15 +152,15 @@ def _record(platform: str) -> Recorded:
 
 
 def recorded_of(form: str) -> Recorded:
-    """Record an environment with a pool of this form and a pool of every other form that can be in the same
-    cluster.
-    """
+    """Record an environment that has a pool of this form and a pool of each form that can share its cluster."""
     forms = {name: said for name, said in FORMS.items() if _cluster_of(name) == _cluster_of(form)}
     return record_gke(*[gke_pool(name, **said) for name, said in forms.items()])
 
 
 def _cluster_of(form: str) -> str:
-    """Return the cluster for a form. Ubuntu pools and NICs managed by GKE's DRA driver need separate clusters."""
+    """Return the name of the cluster for a form. Ubuntu pools need a separate cluster, and so do NICs that GKE's
+    DRA driver manages.
+    """
     said = FORMS[form]
     if "family" in said.get("image", {}):
         return "ubuntu"

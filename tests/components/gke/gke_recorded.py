@@ -21,12 +21,12 @@ BIG: dict[str, Any] = {
 }
 A3_AND_NEWER = ["a3-highgpu-8g", "a3-megagpu-8g", "a3-ultragpu-8g", "a4-highgpu-8g", "a4x-highgpu-4g"]
 OLD_NODES: dict[str, Any] = {"image": {"release": "1.33.5-gke.2392000"}}
-"""Later versions do not support GPUDirect-TCPX on A3 High."""
+"""Pool fields with an old GKE version. Later versions do not support GPUDirect-TCPX on A3 High."""
 RACK: dict[str, Any] = {
     "capacity": {"type": "reservation", "reservation": "rack", "zone": ZONE},
     "placement": {"type": "compact"},
 }
-"""A4X is sold only through reservations, and its nodes have a workload policy."""
+"""Pool fields for A4X, which is sold only through reservations and whose nodes have a workload policy."""
 
 
 def pool_of(machine: str) -> dict[str, Any]:

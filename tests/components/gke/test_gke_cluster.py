@@ -1,4 +1,4 @@
-"""Lines 1 and 2 of the GKE checklist, for clusters with GPU pools, and the installers in line 9.
+"""Tests of the GKE checklist: lines 1 and 2 for clusters with GPU pools, and the installers in line 9.
 
 Test names quote the lines. The tests check the resources that the program registers in a first preview, where
 every output is unknown.

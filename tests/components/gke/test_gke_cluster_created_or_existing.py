@@ -262,7 +262,7 @@ FOUND: dict[str, Any] = {
         }
     ],
 }
-"""An existing cluster, as the provider returns it."""
+"""An existing cluster, in the form that the Google Cloud provider returns."""
 
 
 @pytest.mark.parametrize("fabrics", [TCP_FABRICS, RDMA_FABRICS], ids=["tcp", "rdma"])

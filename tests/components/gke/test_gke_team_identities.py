@@ -96,8 +96,8 @@ def test_every_argument_of_a_member_is_one_of_the_providers() -> None:
 
 
 class ProjectWithNumber(Mocks):
-    """Google Cloud in a deployment, with a known project number. The keys of `members` are buckets and service
-    accounts.
+    """A fake Google Cloud with a known project number. `members` maps buckets and service accounts to the member
+    of their IAM grant.
     """
 
     def __init__(self) -> None:

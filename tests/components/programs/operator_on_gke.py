@@ -1,4 +1,6 @@
-"""The operator and the node agent for two GKE pools, one with the operator's device plugin and one with GKE's."""
+"""Registers the operator and the node agent for two GKE pools. One pool uses the operator's device plugin,
+the other GKE's.
+"""
 
 from components.gpu_operator import GpuOperator
 from components.node_validation import NodeValidation, NodeValidationArgs

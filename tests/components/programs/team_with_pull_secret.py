@@ -1,4 +1,4 @@
-"""A team whose service account has an image pull secret."""
+"""Registers a team whose service account has an image pull secret."""
 
 from components.team_namespace import TeamNamespace, TeamNamespaceArgs
 from gpu_platform.planning.teams.section import ServiceAccountPlan, TeamMember, TeamPlan

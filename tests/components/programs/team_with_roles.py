@@ -1,4 +1,4 @@
-"""A team with a member of each role."""
+"""Registers a team with a member of each role."""
 
 from components.team_namespace import TeamNamespace, TeamNamespaceArgs
 from gpu_platform.planning.teams.section import TeamMember, TeamPlan

@@ -1,5 +1,5 @@
-"""Two teams, one for each Pod Security level. Each team has a workload that runs as the image's user and a
-workload that sets a user id.
+"""Registers two teams, one for each Pod Security level. Each team has a workload that runs as the image's user and
+a workload that sets a user id.
 """
 
 from typing import Literal
