@@ -34,8 +34,8 @@ from sandbox.control_plane import Status
 from tests.support.emptied import Contents
 from tests.support.size import THOROUGH, size
 
-# `make test` runs a few examples, which are the same each time.
-# `make test-thorough` runs many examples, which differ each time.
+# `make test` runs a few Hypothesis examples per test, which are the same each time.
+# `make test-thorough` runs many Hypothesis examples per test, which differ each time.
 settings.register_profile(
     "suite",
     deadline=None,
@@ -46,9 +46,9 @@ settings.register_profile(
 settings.load_profile("suite")
 
 _FOLDER = "GPU_PLATFORM_SANDBOX_DIR"
-_BEGIN_WITH_SANDBOX = 3  # how many of the four workers begin with a group that has a sandbox
+_BEGIN_WITH_SANDBOX = 3  # number of workers, of four, that begin with a group that has a sandbox
 # After this fraction of the groups without a sandbox, no group with a sandbox begins.
-# The remaining groups keep all workers busy until the end.
+# The remaining groups without a sandbox keep all workers busy until the end.
 _WAITING_UNTIL = 0.95
 # Name prefix of the sandbox that a group hands over to the next group.
 _SHARED = "e2e"
@@ -63,12 +63,12 @@ _groups: list[str] = []
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Pytest imports readline, which sets these variables for the workers of xdist.
+    # Pytest imports readline, which sets COLUMNS and LINES for the workers of xdist.
     for size_of_terminal in ("COLUMNS", "LINES"):
         os.environ.pop(size_of_terminal, None)
-    gc.disable()  # until all tests are collected, because the objects that this creates stay in use
-    # In a background job of a shell, SIGINT is ignored.
-    # Child processes would inherit this, but tests interrupt them.
+    gc.disable()  # until all tests are collected, because the tests stay in use
+    # A shell ignores SIGINT in its background jobs.
+    # Child processes would ignore SIGINT too, but tests interrupt these processes.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):  # a worker of pytest-xdist inherits its parent's environment
@@ -83,7 +83,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         folder.rmdir()
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)  # before pytest-xdist reads the groups
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # runs before pytest-xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     for item in items:
         if "sandbox" in getattr(item, "fixturenames", ()):
@@ -198,7 +198,7 @@ def start_sandbox() -> Callable[..., Status]:
 @pytest.fixture(scope="session")
 def deployed_stacks() -> dict[str, Any]:
     """Return the platform objects that tests of the group have deployed, by stack. Test files that run later in
-    the group use them.
+    the group use these objects.
     """
     return _deployed
 

@@ -1,4 +1,4 @@
-"""The benchmark of scheduler profiles, run on small files in the trace's format."""
+"""The benchmark of scheduler profiles, run on small files in the format of the openb traces."""
 
 from __future__ import annotations
 

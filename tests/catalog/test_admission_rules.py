@@ -81,7 +81,7 @@ DOCUMENT: dict[str, Any] = {
             "id": "a-kind",
             "applies_to": ["pods", "named-pods"],
             "cel": "pod.kind in variables.kinds && pod.size <= variables.most",
-            "message": "kinds are {kinds:or}, {kinds}; at most {most}: write {kind: Pod}",
+            "message": "one of {kinds:or} (list: {kinds}), at most {most}: write {kind: Pod}",
         },
         {
             "id": "a-size",
@@ -113,7 +113,7 @@ def test_numbers_are_written_out_and_lists_are_variables(tmp_path: Path) -> None
 
 def test_a_message_joins_lists_and_keeps_other_braces(tmp_path: Path) -> None:
     rule = read(tmp_path, DOCUMENT).policy("pods-of", VALUES).rules[0]
-    assert rule.message == "kinds are Pod or Job, Pod, Job; at most 3: write {kind: Pod}"
+    assert rule.message == "one of Pod or Job (list: Pod, Job), at most 3: write {kind: Pod}"
 
 
 def test_a_condition_has_no_variables(tmp_path: Path) -> None:

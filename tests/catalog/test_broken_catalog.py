@@ -17,7 +17,7 @@ SOURCE = "source: {title: a test, date: 2026-11-22}"
 
 
 class Broken(NamedTuple):
-    """A facts file, the text to replace, its replacement, and the expected place and words of the problem."""
+    """A mistake that replaces a text of a facts file, and the expected place and words of the problem."""
 
     file: str
     old: str

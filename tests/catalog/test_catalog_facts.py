@@ -111,7 +111,7 @@ def test_every_cloud_family_counts_against_a_known_quota(catalog: Catalog):
     assert {provider for provider, _, _ in without} == {"gcp"}
     assert families == {
         ("aws", True, "p6"),
-        ("aws", False, "p6e"),  # sold only in capacity blocks, which count against a quota when they are purchased
+        ("aws", False, "p6e"),  # P6e is sold only in capacity blocks, whose purchase counts against a quota
         ("aws", True, "p6e"),
         ("gcp", False, "a4x-highgpu"),
         ("gcp", True, "a4x-highgpu"),

@@ -23,7 +23,7 @@ def mig_of(gpu: Gpu) -> Mig:
 
 
 def layouts(mig: Mig, profiles: Sequence[MigProfile]) -> Iterator[Layout]:
-    """Yield every set of placements for the profiles that fits on one GPU."""
+    """Yield every set of placements of these profiles that fits on one GPU."""
     options = [(profile, start) for profile in profiles for start in profile.starts]
 
     def grow(
@@ -44,7 +44,7 @@ def layouts(mig: Mig, profiles: Sequence[MigProfile]) -> Iterator[Layout]:
 
 
 def maximal_layouts(mig: Mig, names: Iterable[str]) -> list[Layout]:
-    """Return the layouts of the named profiles that have no room for another instance."""
+    """Return the layouts of the named profiles to which no other instance can be added."""
     profiles = [profile for profile in mig.profiles if profile.name in set(names)]
     fitting = set(layouts(mig, profiles))
     placements = {(profile.name, start) for profile in profiles for start in profile.starts}

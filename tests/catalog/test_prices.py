@@ -83,7 +83,7 @@ def test_a_machine_without_gpus_costs_the_sum_of_its_parts_in_each_region_of_goo
     ("machine", "region"),
     [
         ("c4a-standard-4", "me-central1"),
-        ("p5e.48xlarge", "us-east-2"),  # sold only in capacity blocks
+        ("p5e.48xlarge", "us-east-2"),  # P5e is sold only in capacity blocks
         ("p6-b200.48xlarge", "eu-central-1"),
         ("g4dn.xlarge", "us-central1"),
         ("a4-highgpu-8g", "us-central1"),

@@ -164,7 +164,7 @@ def test_a_deployment_is_found_only_if_all_its_pods_are_idle() -> None:
         live("lab-abc-1", {"phase": "Running", "startTime": ago(days=2)}, owner=("ReplicaSet", "lab-abc")),
         live("lab-abc-1", {"phase": "Pending"}, owner=("ReplicaSet", "lab-abc")),
     ],
-    ids=["busy, without the label", "has not started"],
+    ids=["a busy pod without the label", "a pod that has not started"],
 )
 def test_an_object_with_a_busy_or_starting_pod_is_not_idle(other: dict[str, Any]) -> None:
     sets = [live("lab-abc", owner=("Deployment", "lab"))]

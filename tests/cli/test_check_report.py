@@ -50,9 +50,9 @@ config:
 
 
 # The fields of each object in the SARIF logs of `check`, from section 3 of SARIF 2.1.0 (OASIS, errata 01).
-# Each field has the type of its value.
-# Required fields end with `!`, and no other fields are allowed.
-# On 2026-11-25, logs were also valid against the whole schema (oasis-tcs/sarif-spec, sarif-2.1/schema).
+# Each field is mapped to the type of its value.
+# The names of required fields end with `!`, and fields that are not listed are not allowed.
+# On 2026-11-25, logs of `check` satisfied the whole SARIF schema (oasis-tcs/sarif-spec, sarif-2.1/schema).
 MESSAGE = {"text!": str}
 FORM: dict[str, Any] = {
     "$schema": str,
@@ -97,7 +97,7 @@ FORM: dict[str, Any] = {
 
 
 def strays(value: Any, form: Any, path: str = "log") -> list[str]:
-    """Return the paths in `value` where a field, type or value differs from what `form` allows."""
+    """Return the paths of all parts of `value` that `form` does not allow."""
     if isinstance(form, set):
         return [] if value in form else [path]
     if isinstance(form, list):

@@ -99,7 +99,7 @@ def test_a_file_that_looks_like_ours_is_not_left_out(repository: Path, text: str
 
 
 def test_a_file_in_utf_16_is_not_left_out(repository: Path) -> None:
-    """PowerShell writes such files by default."""
+    """PowerShell writes files in UTF-16 by default."""
     (repository / "stacks/Pulumi.mine.yaml").write_text("config:\n  gpu-platform:platform: {}\n", "utf-16")
     ran = checked(repository, "stacks/Pulumi.mine.yaml")
     assert ran.returncode == 2

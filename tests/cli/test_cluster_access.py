@@ -42,7 +42,7 @@ CALLS = "calls.txt"
 
 @pytest.fixture(autouse=True)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Simulate a machine with a backend but no program on PATH. Return the only folder on PATH."""
+    """Simulate a machine with a Pulumi backend but no program on PATH. Return the only folder on PATH."""
     folder = tmp_path / "path"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))

@@ -23,7 +23,7 @@ Looks = Iterator[Mapping[str, str] | None]
 
 
 class Cluster(ClusterAccess):
-    """A cluster that can be reached. `look` defines the state of its nodes."""
+    """A fake cluster that can be reached. `look` defines the state of its nodes."""
 
     def client(self) -> Any:
         return None

@@ -37,7 +37,7 @@ QUIET = Progress(quiet=True)
 
 
 class Cluster:
-    """The sandbox, with objects that have load balancers and volumes."""
+    """A sandbox in the role of a cloud cluster. Its objects have load balancers and volumes."""
 
     def __init__(self, client: KubernetesClient) -> None:
         self.client = client
@@ -56,7 +56,7 @@ class Cluster:
         self.client.create(gateway(EDGE))
 
     def volume(self, namespace: str) -> None:
-        """Create a claim and the volume that a CSI driver created for it."""
+        """Create a claim, and its volume as a CSI driver would create it."""
         modes, size = ["ReadWriteOnce"], {"storage": "1Gi"}
         claim = {
             "accessModes": modes,
@@ -122,14 +122,14 @@ class Cluster:
             found = read_cloud_objects(self.client)
             rounds = 0 if found.load_balancers else rounds + 1
             for volume in found.volumes:
-                # Volumes disappear a few rounds after the load balancers, so a destroy that does not wait leaves
-                # volumes behind.
+                # Volumes disappear a few rounds after the load balancers.
+                # A destroy that does not wait would therefore leave volumes behind.
                 if volume.live["status"].get("phase") == "Released" and rounds > 20:
                     self.client.delete(volume.live)
 
     def _finish(self, live: Mapping[str, Any]) -> None:
         metadata = {key: live["metadata"][key] for key in ("name", "namespace", "resourceVersion")}
-        with suppress(Refused):  # the object is gone
+        with suppress(Refused):  # the object may already be deleted
             self.client.merge_if_unchanged(
                 {"apiVersion": "v1", "kind": "Service", "metadata": {**metadata, "finalizers": []}}
             )
@@ -141,7 +141,7 @@ def client(sandbox: Status) -> Iterator[KubernetesClient]:
     definition = client.apply(GATEWAYS)
 
     def is_served() -> bool:
-        with suppress(Finding):  # the API server announces the kind, and then serves it
+        with suppress(Finding):  # the API server announces a kind before it serves the kind
             return client.refusal_of_new(gateway("default")) is None
         return False
 
@@ -171,7 +171,7 @@ def cluster(sandbox: Status, client: KubernetesClient) -> Iterator[Cluster]:
 
 
 class Engine:
-    """An engine that records what the cluster contains when the engine is called."""
+    """A fake engine that records which load balancers and volumes exist when the engine destroys the stack."""
 
     engine, why = "pulumi", "requested"
 

@@ -153,8 +153,7 @@ def test_quotas_and_permissions_are_left_for_a_manual_check(
 
     quota = found["quota Running On-Demand G and VT instances"]
     # Pool serve needs 10 x 48 vCPU, plus two nodes in each of three zones during a rolling update by EKS.
-    # Pool develop needs 8 x 64 vCPU for its largest machine type, plus one node during a rolling update by
-    # Karpenter.
+    # Pool develop needs 8 x 64 vCPU for its largest machine type, plus one node during an update by Karpenter.
     # Pool train uses a capacity block.
     assert "1344 vCPU in us-east-2" in quota["needed_for"]
     assert "plus 7 nodes during rolling updates" in quota["needed_for"]
@@ -193,7 +192,7 @@ def test_permissions_on_google_cloud_are_roles(needs: Any) -> None:
     wanted = needs("gke-training")["permissions"]["needed_for"]
 
     assert "roles/container.admin" in wanted
-    assert "a role for" not in wanted, "every service that the program uses has its role"
+    assert "a role for" not in wanted, "every used service must have a known role"
 
 
 def test_a_stack_of_the_sandbox_needs_nothing_of_a_cloud(needs: Any) -> None:

@@ -17,9 +17,9 @@ from gpu_platform.cli import app
 from sandbox import control_plane
 from tests.support.eventually import eventually
 
-# Each pytest-xdist worker needs its own name, because workers run these tests in parallel.
+# Each pytest-xdist worker needs its own sandbox name, because workers run these tests in parallel.
 NAME = f"interrupted-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
-# While Python starts, which takes about 20 ms, it handles signals itself.
+# Python handles signals itself while it starts, which takes about 20 ms.
 SCRIPT = """
 from gpu_platform.base import interruption
 interruption.install()
@@ -85,7 +85,7 @@ def test_a_signal_in_check_is_one_line_and_the_exit_code_of_shells(number: signa
     ended = interrupted(number, seconds, "capacity", "suggest", "--workloads", "/dev/stdin")
 
     assert "Traceback" not in ended.stderr
-    # 2 means that the command had already failed, because its input is empty.
+    # Exit code 2 means that the command failed before the signal arrived, because its input is empty.
     assert ended.returncode in (128 + number, 2)
     assert len(ended.stderr.splitlines()) == 1 or ended.returncode == 2
 

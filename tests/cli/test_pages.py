@@ -30,7 +30,7 @@ VOID = {"meta", "link", "br", "img", "input", "hr", "wbr", "line", "rect", "path
 
 
 class Page(HTMLParser):
-    """Collects external references, scroll areas without keyboard access and images without a label."""
+    """Finds external references, scroll areas without keyboard access and images without a label in a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

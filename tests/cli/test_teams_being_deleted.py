@@ -73,13 +73,13 @@ def test_team_remove_continues_an_interrupted_deletion(
     live = client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     kept: dict[str, Any] = {"name": "kept", "namespace": LEFT, "finalizers": ["example.com/mine"]}
     client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": kept})
-    client.delete(live)  # the interrupted command had deleted the namespace
+    client.delete(live)  # the interrupted command had started to delete the namespace
     platform = copy.deepcopy(dict(STACKS["existing"]))
     platform["cluster"] = {**platform["cluster"], "kubeconfig": str(status.kubeconfig)}
     platform["cluster"].pop("context", None)
     file = tmp_path / "Pulumi.shop.yaml"
     file.write_text(yaml.safe_dump({"config": {CONFIG_KEY: platform}}), "utf-8")
-    monkeypatch.setattr(kept_namespaces, "_NAMED_AFTER_SECONDS", 8.0)  # the controller needs 5 seconds
+    monkeypatch.setattr(kept_namespaces, "_NAMED_AFTER_SECONDS", 8.0)  # the namespace controller needs 5 seconds
 
     def let_go() -> None:
         client.merge({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**kept, "finalizers": None}})

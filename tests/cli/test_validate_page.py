@@ -140,6 +140,6 @@ def test_files_that_cannot_be_read_or_written_are_all_named(tmp_path: Path) -> N
     ]
 
 
-if __name__ == "__main__":  # writes the page to a file, to view it in a browser
+if __name__ == "__main__":  # write the page to a file, to view it in a browser
     earlier = ValidationReport(tuple(fleet().nodes[:5]), "2026-11-24T10:00:00+00:00").to_json()
     Path(sys.argv[1]).write_text(validation_page(fleet(), "prod", load_catalog(), [earlier]), "utf-8")

@@ -19,7 +19,7 @@ from tests.cli.test_validate_page import fleet
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH: apt-get install chromium")
 WIDTHS = (420, 1400)
-# The page is loaded in frames of both widths, because a browser window cannot be narrower than a minimum width.
+# The page is loaded in frames, because a browser window cannot be narrower than a minimum width.
 PROBE = """
 addEventListener("load", () => {
   const found = {};

@@ -1,4 +1,7 @@
-"""YAML that the program writes for kubectl and the Pulumi CLI, whose libraries read more texts as numbers."""
+"""YAML that the program writes for kubectl and the Pulumi CLI.
+
+Their libraries read some texts as numbers or booleans that PyYAML reads as strings.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def _exported(manifest: dict[str, Any], folder: Path) -> str:
     [lambda manifest, _: manifest_text(manifest), lambda manifest, _: as_yaml(manifest), _exported],
     ids=["rendered", "config-map", "exported"],
 )
-# A commit's hash, numbers, and the booleans of YAML 1.1.
+# The texts look like a commit's hash, a number or a boolean of YAML 1.1.
 @pytest.mark.parametrize(
     "text", ["25921e05", "1E6", "12e03", "012345678901", "0o17", "y", "N", "no", "1_000", ".5"]
 )

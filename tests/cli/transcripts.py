@@ -41,7 +41,7 @@ _SHOWN = {
     "prometheus": "PROMETHEUS",
 }
 # A row in the output of `doctor`.
-# If a tool is not found, only the row's state and finding differ.
+# If a tool is not installed, only the state and the finding in its row differ.
 _ROW = re.compile(r"(ok|absent|CHECK|MISSING) +(?P<name>\S+(?: \S+)*?) {2,}.*(?P<purpose>\(for: .*\))")
 _SERVE = {"node-metrics"}  # these commands run until they are interrupted
 _WORKLOADS = {

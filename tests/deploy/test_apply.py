@@ -89,7 +89,7 @@ def test_objects_unchanged_since_the_last_run_need_no_dry_run(
 
     assert {name for name, action in actions(changes).items() if action == "update"} == {"two", "four"}
     tried = [manifest["metadata"]["name"] for manifest in sent]
-    assert {"two", "four"} <= set(tried), "the object that somebody changed, and the one with a new declaration"
+    assert {"two", "four"} <= set(tried), "the object that somebody changed, and the object with a new declaration"
     assert "one" not in tried
 
 

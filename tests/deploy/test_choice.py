@@ -228,7 +228,7 @@ def test_destroying_a_stack_that_the_backend_does_not_know_is_no_error(tmp_path:
 
 
 def test_destroy_forgets_patches_of_nodes_that_the_cluster_no_longer_has(tmp_path: Path, backend: str) -> None:
-    # The deletion of a patch creates its object if the object does not exist.
+    # To delete a patch of a node that does not exist, Pulumi creates the node.
     patch = "urn:pulumi:local::p::kubernetes:core/v1:NodePatch::dgx-01"
     namespace = "urn:pulumi:local::p::kubernetes:core/v1:Namespace::vision"
     resources = [{"type": urn.split("::")[2], "urn": urn} for urn in (patch, namespace)]
@@ -305,7 +305,7 @@ def test_up_passes_the_mig_config_of_fully_rolled_pools_to_the_program(tmp_path:
     assert json.loads(told.read_text()) == {"train": "all-disabled"}
     with pytest.raises(Finding, match="stop"):
         deployment.preview()
-    assert told.read_text() == "", "a run that rolled no node passes no nodes to the program"
+    assert told.read_text() == "", "a run without a rollout passes no nodes to the program"
 
 
 def test_only_a_state_without_resources_is_empty(tmp_path: Path, backend: str) -> None:

@@ -55,7 +55,7 @@ def edited(stack: Stack, declared: dict[str, Any], **fields: Any) -> None:
 
 
 def notices(stack: Stack, objects: Objects) -> tuple[Change, tuple[str, ...]]:
-    """Return the change to the last object, and its notices. `preview` and `up` must report the same notices."""
+    """Deploy the objects. Return the change to the last object and its notices, which `preview` reports too."""
     announced, made = stack.preview(objects).changes[-1], stack.up(objects).changes[-1]
     assert (announced.action, announced.notices) == (made.action, made.notices)
     return made, made.notices
@@ -97,7 +97,7 @@ def test_what_somebody_added_is_reported_by_its_path_and_stays(
         change, said = notices(stack, objects)
         assert (change.action, said) == (Action.UNCHANGED, (f"changed by kubectl: {place}",))
     assert stack.preview(objects).to_json()["changes"][0]["notices"] == [f"changed by kubectl: {place}"]
-    edited(stack, declared)  # removes the added field
+    edited(stack, declared)  # removes the field that kubectl added
     assert notices(stack, objects)[1] == ()
     assert manifest == declared["manifest"]
 

@@ -86,7 +86,7 @@ def test_a_widened_rule_and_its_use_are_applied_in_one_run(
     judge: str,
 ) -> None:
     stack.up([*judges(less), *first])
-    if judges is counted:  # a controller counts the objects a moment later
+    if judges is counted:  # the quota controller counts the objects a moment later
         eventually(lambda: _used(stack), "2")
     with pytest.raises(Refused):
         stack.preview([*judges(less), *wanted])

@@ -28,7 +28,7 @@ def replicas(stack: Stack) -> int:
 
 
 def scale(stack: Stack, wanted: int) -> None:
-    """Set the replicas as an autoscaler does."""
+    """Set the Deployment's replicas as an autoscaler does."""
     head: dict[str, Any] = {"apiVersion": "apps/v1", "kind": "Deployment"}
     metadata = {"name": "web", "namespace": "engine-a"}
     stack.client.apply({**head, "metadata": metadata, "spec": {"replicas": wanted}}, manager=AUTOSCALER)

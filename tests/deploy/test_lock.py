@@ -22,7 +22,7 @@ STACK = "engine-locked"
 
 
 class Said(Progress):
-    """Stores the lines that report progress."""
+    """A fake progress display that stores its lines."""
 
     def __init__(self) -> None:
         super().__init__(quiet=True)
@@ -43,7 +43,7 @@ def held_by(
     renewed: str = "2126-01-01T00:00:00.000000Z",
     process: str = "",
 ) -> None:
-    """Write the Lease of a run that does not renew it."""
+    """Write the Lease of a run that does not renew the Lease."""
     metadata = {
         "name": f"gpu-platform-{STACK}",
         "namespace": "kube-system",
@@ -147,7 +147,7 @@ def test_a_run_renews_its_lock_and_the_next_one_gets_it_afterwards(client: Kuber
     order: list[str] = []
     for seconds in DEADLINES_SECONDS[:-1]:
         order = _in_turn(client, int(seconds))
-        if order[0] == "first":  # otherwise a renewal was late, and the first run lost the lock
+        if order[0] == "first":  # if a renewal is late, the first run loses the lock
             break
 
     assert order == ["first", "second"]

@@ -99,7 +99,7 @@ def test_a_key_leaves_the_version_out() -> None:
 
 
 def test_the_id_of_an_apply_set_follows_its_specification() -> None:
-    # printf PARENT.kube-system.ConfigMap. | openssl dgst -sha256 -binary | basenc --base64url | tr -d =
+    # id: printf PARENT.kube-system.ConfigMap. | openssl dgst -sha256 -binary | basenc --base64url | tr -d =
     members = ApplySet(None, "local")  # pyrefly: ignore[bad-argument-type]  # the test sends no requests
 
     assert members.id == "applyset-_lsSl2ritDv8Nlz8lMSbuYa157oDGaN-wzcfJXgCQms-v1"

@@ -90,7 +90,7 @@ def test_objects_are_replaced_on_one_cluster_if_the_state_lacks_its_identity() -
     first, second = {"clusterIdentifier": "a"}, {"clusterIdentifier": "b"}
     assert replaced({"context": "dev"}, {"context": "dev-2", **first})
     assert not replaced(first, second)  # another cluster
-    assert not replaced({"context": "dev"}, {"context": "dev-2"})  # the provider that reads the identity
+    assert not replaced({"context": "dev"}, {"context": "dev-2"})  # the provider that reads the cluster's identity
     assert not replaced({"context": "dev"}, {"context": "dev", **first}, "update")
     assert not replaced({}, first, type_="pulumi:providers:aws")
 

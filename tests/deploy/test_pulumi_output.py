@@ -1,4 +1,4 @@
-"""How lines that the Pulumi CLI prints are displayed while it runs."""
+"""The lines of the Pulumi CLI's output that are displayed while the CLI runs."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ exit 255
 
 @pytest.fixture
 def command(tmp_path: Path) -> InterruptibleCommand:
-    """A fake CLI that reacts to interrupts like the real one."""
+    """A fake Pulumi CLI that reacts to interrupts like the real CLI."""
     file = tmp_path / "bin" / "pulumi"
     file.parent.mkdir()
     file.write_text(CLI)

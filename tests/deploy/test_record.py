@@ -175,7 +175,7 @@ def test_a_stack_reference_without_outputs_stops_a_deployment_with_the_fix(recor
 
 
 def test_an_error_inside_an_apply_comes_out_as_it_was_raised(record: Record) -> None:
-    with pytest.raises(Finding, match="namespace team is not wanted"):
+    with pytest.raises(Finding, match="namespace team is refused"):
         record("late_failure")
 
 

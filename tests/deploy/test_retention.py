@@ -136,7 +136,7 @@ def test_a_stateful_sets_claim_is_listed_because_it_contains_data() -> None:
     listed: list[dict[str, Any]] = [stateful_set, claim, owned("ConfigMap", "derived")]
 
     class Client:
-        """A cluster with these objects in the namespace."""
+        """A fake cluster with the objects of `listed` in the namespace."""
 
         def api_versions(self) -> tuple[str, ...]:
             return ("v1",)
@@ -171,7 +171,7 @@ def test_files_of_a_deleted_efs_claim_are_listed_as_kept(driver: str, fate: str)
     volume = {"spec": {"persistentVolumeReclaimPolicy": "Delete", "csi": {"driver": driver}}}
 
     class Client:
-        """A cluster with a claim and its volume."""
+        """A fake cluster with a claim and its volume."""
 
         def api_versions(self) -> tuple[str, ...]:
             return ("v1",)
@@ -191,7 +191,7 @@ def test_files_of_a_deleted_efs_claim_are_listed_as_kept(driver: str, fate: str)
 
 def test_a_kind_that_cannot_be_listed_keeps_a_namespace() -> None:
     class Client:
-        """A cluster with an API group whose server does not respond."""
+        """A fake cluster with an API group whose server does not respond."""
 
         def api_versions(self) -> tuple[str, ...]:
             return ("broken.example.com/v1",)

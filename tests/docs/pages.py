@@ -19,7 +19,7 @@ _PLACEHOLDER = re.compile(r"\b(STACK|NODE|FAULT|MODEL|FILE|PROFILE)\b|\$\w+|…"
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block. `mark` is the comment on the line before it."""
+    """A fenced block. `mark` is the comment on the line before the block."""
 
     page: Path
     line: int

@@ -99,7 +99,7 @@ def kind_of(block: Block) -> str:
 
 def test_every_yaml_block_is_of_a_kind_that_is_tested():
     kinds = {"stack file", FRAGMENT, FILE, "manifest", WITH_DEFAULTS, "refused manifest", "utilisation file"}
-    kinds.add("manifest of an older operator")  # tested in test_migrating_jobs.py
+    kinds.add("manifest of an older operator")  # test_migrating_jobs.py tests these manifests
     odd = [str(block) for block in blocks("yaml") if kind_of(block) not in kinds]
     assert not odd
     assert all(yaml_blocks(kind) for kind in kinds)
@@ -126,7 +126,7 @@ ON_CLOUD: dict[str, dict[str, Any]] = {
 def test_a_fragment_of_the_documents_is_part_of_a_stack_file(
     block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    # Fragments name Python modules of examples/policy-rules. In a project, they are in the root folder.
+    # Fragments name the Python modules in examples/policy-rules, which a user copies to the root folder.
     monkeypatch.syspath_prepend(str(PROJECT_ROOT / "examples" / "policy-rules"))
     whole: dict[str, Any] = {
         "kind": "environment",

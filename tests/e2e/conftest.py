@@ -24,8 +24,8 @@ from tests.support.restricted import satisfying
 # Each worker of pytest-xdist has a separate sandbox, so that whole stacks are tested in parallel.
 SANDBOX = f"e2e-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
 # Time limit for node validation in stacks whose nodes pass.
-# Only a broken program exceeds the limit, even on a loaded machine.
-# The time limit of a test is longer.
+# Only a broken program exceeds this time limit, even on a loaded machine.
+# The time limit of a whole test is longer.
 VALIDATION_TIMEOUT = "4m"
 TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 
@@ -64,8 +64,7 @@ BASE: dict[str, Any] = {
             "members": ["group:search"],
         },
     ],
-    # With gated nodes, pods that tolerate all taints are refused.
-    # Most tests do not test the gate.
+    # Gated nodes refuse pods that tolerate all taints, and most tests do not test the gate.
     "validation": {"timeout": VALIDATION_TIMEOUT, "gate_nodes": "never"},
 }
 
@@ -84,7 +83,7 @@ def quotas_are_free(client: KubernetesClient, namespace: str = "") -> bool:
 
 @dataclass
 class Platform:
-    """The sandbox, and a separate folder with a stack file."""
+    """A sandbox, and a separate folder with stack files."""
 
     client: KubernetesClient
     kubeconfig: Path
@@ -119,7 +118,7 @@ class Platform:
         return ran
 
     def write_faults(self, **faults: list[dict[str, Any]]) -> None:
-        """Write the faults of nodes, which need not exist yet. The faults of all other nodes end."""
+        """Write the faults of these nodes, and end the faults of all other nodes. The nodes need not exist yet."""
         metadata = {"name": "gpu-faults", "namespace": "sandbox-system"}
         data = {node: json.dumps(found) for node, found in faults.items()} or None
         self.client.merge({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
@@ -220,7 +219,7 @@ def base() -> dict[str, Any]:
 
 @pytest.fixture
 def deployed(platform: Platform, base: dict[str, Any]) -> Platform:
-    """The deployed base stack. It is deployed again if the previous test left another stack."""
+    """The deployed base stack. The stack is deployed again if another test changed it."""
     if platform.state.get("shop") != base:
         ran = platform.up(base)
         assert ran.code == 0, ran.err

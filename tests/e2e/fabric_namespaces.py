@@ -41,7 +41,7 @@ def apply_team(client: KubernetesClient, platform: Object) -> str:
     escapes = {"metadata": {"annotations": {"cdi.k8s.io/gpu": "all"}}}
     # The API server reads new policies within a second or two.
     eventually(lambda: refusal(client, pod(name, bare)) != "")
-    named = ("gpu-device-annotation", "bare-pod")  # the second rule applies only if pods need a controller
+    named = ("gpu-device-annotation", "bare-pod")  # `bare-pod` applies only if pods need a controller
     eventually(lambda: any(one in refusal(client, pod(name, honest(), **escapes["metadata"])) for one in named))
     return name
 

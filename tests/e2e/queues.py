@@ -18,7 +18,7 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 RUN_SECONDS = "sandbox.gpu-platform.dev/run-seconds"
 KUEUE = "kueue.x-k8s.io/v1beta2"
 
-# Two nodes with eight GPUs each.
+# The stack has two nodes with eight GPUs each.
 # Each team's quota equals one node, and the team may borrow the quota of the other team.
 STACK: dict[str, Any] = {
     "kind": "environment",

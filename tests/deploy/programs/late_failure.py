@@ -6,7 +6,7 @@ from gpu_platform.base.errors import Finding
 
 
 def refuse(name: str) -> str:
-    raise Finding(f"namespace {name} is not wanted")
+    raise Finding(f"namespace {name} is refused")
 
 
 Namespace("team", metadata={"name": "team"}).metadata["name"].apply(refuse)

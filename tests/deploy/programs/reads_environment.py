@@ -1,4 +1,4 @@
-"""A team stack with one ConfigMap that contains an output of the environment stack."""
+"""A team stack that registers one ConfigMap with an output of the environment stack."""
 
 import pulumi
 from pulumi_kubernetes.core.v1 import ConfigMap

@@ -1,4 +1,4 @@
-"""A component with a Namespace and a dependent ConfigMap, a Secret, an explicit provider and outputs."""
+"""Registers a component with a Namespace and a dependent ConfigMap, a Secret, an explicit provider and outputs."""
 
 import json
 from typing import Any
@@ -35,7 +35,7 @@ Secret(
         provider=cluster, depends_on=[team], custom_timeouts=pulumi.CustomTimeouts(create="3m")
     ),
 )
-spec: Any = {  # spelled as in the API, unlike the types of the SDK
+spec: Any = {  # keys are spelled as in the API, and not as in the types of the SDK
     "replicas": 3,
     "selector": {"matchLabels": {"app": "web"}},
     "template": {

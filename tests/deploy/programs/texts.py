@@ -1,4 +1,4 @@
-"""Strings that YAML treats specially, and two objects of different kinds with the same name."""
+"""Registers strings that YAML treats specially, and two objects of different kinds with the same name."""
 
 import pulumi_kubernetes as k8s
 

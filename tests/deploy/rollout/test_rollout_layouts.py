@@ -1,4 +1,4 @@
-"""mig-parted files that contain the old and the new configs."""
+"""During a rollout, the mig-parted file contains the old and the new configs."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def manager(created: str, *, ready: bool) -> dict[str, Any]:
 
 
 class Cluster:
-    """A node without user pods, and its MIG manager pods. Records what is applied to the node."""
+    """A fake cluster with one node, MIG manager pods and no user pods. It records what is applied to the node."""
 
     def __init__(self, *managers: dict[str, Any]) -> None:
         self.managers = list(managers)
@@ -77,7 +77,7 @@ def test_a_config_is_requested_only_from_a_manager_that_has_read_it() -> None:
 
 
 class Stuck(Cluster):
-    """A node with the desired config. Its MIG manager has stopped without a result."""
+    """A fake cluster whose node has the desired config. The node's MIG manager has stopped without a result."""
 
     def get(self, *_: str) -> dict[str, Any]:
         return node("lab-0", NEW_CONFIG, state="pending", unschedulable=True)
