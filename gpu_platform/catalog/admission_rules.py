@@ -176,7 +176,7 @@ class AdmissionRules:
         """
         policy = self.policies[name]
         if unknown := values.keys() - self.values.keys():
-            raise ValueError(f"no rules file declares {', '.join(sorted(unknown))}")
+            raise ValueError(f"no rules file declares {', '.join(map(repr, sorted(unknown)))}")
         written = _Written(self, policy, values)
         rules = tuple(
             rule

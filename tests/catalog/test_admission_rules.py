@@ -143,7 +143,7 @@ def test_a_refusal_of_a_named_subject_names_its_place(tmp_path: Path) -> None:
 
 
 def test_a_value_that_no_file_declares_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no rules file declares other"):
+    with pytest.raises(ValueError, match="no rules file declares 'other'"):
         read(tmp_path, DOCUMENT).policy("pods-of", {**VALUES, "other": 1})
 
 
