@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import pulumi
 import pulumi_kubernetes as k8s
@@ -23,6 +23,7 @@ Each creation has its own field manager. Without this setting, the fields of an 
 would conflict with every later change. Manual changes to declared fields are overwritten. `gpu-platform` checks
 beforehand that it does not take over other people's objects (deploy/pulumi/takeover.py).
 """
+_SYSTEM: Final = "kube-system"
 
 
 def kubernetes_provider(
@@ -58,18 +59,19 @@ def cluster_identity(
     *,
     kubeconfig: pulumi.Input[str] | None,
     context: pulumi.Input[str] | None,
-) -> pulumi.Output[str]:
+) -> pulumi.Output[Any]:
     """Return the UID of the namespace `kube-system`, which identifies a cluster that another program created.
 
     This namespace lives as long as its cluster (OpenTelemetry, semantic conventions, `k8s.cluster.uid`; read
     2026-11-30). A separate provider reads it, because the UID is an input of the provider that creates objects. If
     the address of the cluster changes, Pulumi replaces only the separate provider, which owns no object.
     """
-    reader = k8s.Provider(f"{name}-identity", kubeconfig=kubeconfig, context=context, opts=opts)
+    reader = kubernetes_provider(f"{name}-identity", opts, kubeconfig=kubeconfig, context=context)
     namespace = KubernetesObject(
         f"{name}-identity",
         "v1/Namespace",
-        pulumi.ResourceOptions(parent=opts.parent, provider=reader, id="kube-system"),
-        metadata={},
+        pulumi.ResourceOptions(parent=opts.parent, provider=reader, id=_SYSTEM),
+        metadata={"name": _SYSTEM},
     )
-    return namespace.metadata["uid"]
+    # The UID is missing only in a recorded run, which reads nothing.
+    return namespace.metadata.apply(lambda metadata: metadata.get("uid"))

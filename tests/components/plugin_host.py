@@ -57,6 +57,9 @@ class _Monitor(resource_pb2_grpc.ResourceMonitorServicer):
     def RegisterResource(self, request: Any, context: Any) -> Any:
         return self.recorder.RegisterResource(request)
 
+    def ReadResource(self, request: Any, context: Any) -> Any:
+        return self.recorder.ReadResource(request)
+
     def RegisterResourceOutputs(self, request: Any, context: Any) -> Any:
         return self.recorder.RegisterResourceOutputs(request)
 
