@@ -71,7 +71,7 @@ class MaintenanceWindow:
         if until is not None:
             return f"{text}; open until {time_text(self.window, until)}"
         named = ", ".join(f"{impact.subject} {impact.effect.value}" for impact in _of_nodes(impacts))
-        refused = f"; until then, `up` without --outside-window refuses: {named}" if named else ""
+        refused = f"; until then, `up` without --outside-window refuses these changes: {named}" if named else ""
         return f"{text}; closed, opens {time_text(self.window, opens_next(self.window, now))}{refused}"
 
     def to_json(self, impacts: Sequence[Impact]) -> dict[str, Any] | None:

@@ -49,7 +49,8 @@ def why_no_node_takes_pods(
     closed = sorted((named or known) - open_pools)
     if not closed:
         return ""
-    why = f"no node of pool {' and '.join(closed)} accepts pods now (cordoned, held back, not ready or missing)"
+    pool = "pools" if len(closed) > 1 else "pool"
+    why = f"no node of {pool} {' and '.join(closed)} accepts pods now (cordoned, held back, not ready or missing)"
     others = " or ".join(sorted(known & open_pools))
     if not others:
         return why

@@ -119,7 +119,7 @@ def _condition(live: Live, type_: str, wanted: str = "True") -> str:
         if condition["type"] == type_:
             if condition["status"].casefold() == wanted.casefold():
                 return ""
-            reason = condition.get("message") or condition.get("reason") or f"it is {condition['status']}"
+            reason = condition.get("message") or condition.get("reason") or f"its status is {condition['status']}"
             return f"not {type_}: {reason}"
     return f"no condition {type_} yet"
 

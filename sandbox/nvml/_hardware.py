@@ -14,6 +14,7 @@ from typing import Any, Final
 import yaml
 
 from gpu_platform.base.errors import BadInput, Problem, did_you_mean
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, Gpu, MachineType
 from sandbox.nvml import faults
 from sandbox.nvml._mig_tables import mig_table
@@ -216,13 +217,13 @@ def simulated_node(profile: NodeProfile, machine: MachineType, catalog: Catalog)
         path = f"faults[{place}]"
         if isinstance(fault, faults.GpuFault):
             if fault.index >= len(gpus):
-                raise wrong(f"{path}.index", str(fault.index), f"0 to {len(gpus) - 1}: {machine.name}'s GPUs")
+                raise wrong(f"{path}.index", str(fault.index), _indices(machine, len(gpus)))
             state = gpus[fault.index]
             if state is not None:
                 gpus[fault.index] = _gpu_with(state, fault, gpus, gpu, path)
         else:
             if isinstance(fault, faults.CallFault) and fault.index is not None and fault.index >= len(gpus):
-                raise wrong(f"{path}.index", str(fault.index), f"0 to {len(gpus) - 1}: {machine.name}'s GPUs")
+                raise wrong(f"{path}.index", str(fault.index), _indices(machine, len(gpus)))
             node = _node_with(node, fault, path)
             gpus = [_every_gpu_with(state, fault, gpu.model, path) for state in gpus]
     present = [state for state in gpus if state is not None]
@@ -232,6 +233,11 @@ def simulated_node(profile: NodeProfile, machine: MachineType, catalog: Catalog)
         xids=tuple((code, (0, state.bus, 0), age, text) for state in present for code, age, text in state.xids),
         events=deque((index, code) for index, state in enumerate(present) for code in state.events),
     )
+
+
+def _indices(machine: MachineType, gpus: int) -> str:
+    """Return the allowed GPU indices of a fault, with the machine type and its number of GPUs."""
+    return f"{'0' if gpus == 1 else f'0 to {gpus - 1}'}: {machine.name} has {counted(gpus, 'GPU')}"
 
 
 def _serial(profile: NodeProfile, gpu: Gpu, index: int) -> str:

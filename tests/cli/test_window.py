@@ -66,7 +66,7 @@ def test_changes_that_affect_no_nodes_are_made_at_any_time() -> None:
             CLOSED,
             [ROLL, QUOTA],
             "; closed, opens Sat 2026-11-28 22:00 Europe/Berlin (21:00 UTC); until then, `up` without "
-            "--outside-window refuses: pool lab rolls-nodes",
+            "--outside-window refuses these changes: pool lab rolls-nodes",
         ),
     ],
 )

@@ -14,7 +14,7 @@ from tests.planning.conftest import environment, pool, team
 
 
 class Cluster:
-    """The objects of a cluster, read as `KubernetesClient` reads them."""
+    """A fake cluster whose objects can be read in the same way as with `KubernetesClient`."""
 
     def __init__(self, *objects: dict[str, Any]) -> None:
         self._objects = objects
@@ -28,9 +28,7 @@ class Cluster:
 
 
 def workload(name: str, spec: dict[str, Any] | None = None, **conditions: dict[str, str]) -> dict[str, Any]:
-    """Return the Workload of a Job. `conditions` are its conditions by type, with the status true unless they set
-    another.
-    """
+    """Return the Workload of a Job. `conditions` maps condition types to fields. The default status is True."""
     return {
         "kind": "Workload",
         "metadata": {

@@ -171,7 +171,7 @@ def test_a_workload_that_names_a_closed_pool_or_finds_none_is_explained() -> Non
     )
     found["spec"] = pod_sets({"nvidia.com/gpu": "8"})
     why = why_it_waits(found, POOLS, nodes=[closed, other])
-    assert why == ("no node of pool serve and train accepts pods now (cordoned, held back, not ready or missing)")
+    assert why == ("no node of pools serve and train accepts pods now (cordoned, held back, not ready or missing)")
     assert "no topology domains" in why_it_waits(found, POOLS, nodes=[live_node("train"), live_node("serve")])
 
 

@@ -88,7 +88,7 @@ def attempts(silent: tuple[int, list[str]]) -> int:
 
 @contextmanager
 def answering(answer: Callable[[str, str], tuple[int, dict[str, Any]]]) -> Generator[int]:
-    """Serve what `answer` returns for each method and path, and yield the port."""
+    """Run a fake API server, and yield its port. `answer` returns the response for a method and a path."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -150,7 +150,7 @@ def test_a_refused_connection_is_reported_as_refused(tmp_path: Path) -> None:
 def test_a_connection_that_is_not_accepted_is_reported_with_the_limit(tmp_path: Path) -> None:
     with ExitStack() as stack:
         server = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
-        for _ in range(3):  # fills the server's queue
+        for _ in range(3):  # fill the server's queue of connections that it has not accepted
             waiting = stack.enter_context(socket.socket())
             waiting.setblocking(False)
             waiting.connect_ex(server.getsockname())

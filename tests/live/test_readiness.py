@@ -177,7 +177,7 @@ def test_a_daemon_set_belongs_on_a_node_by_affinity(expression: dict[str, Any], 
     ("wanted", "reason"),
     [
         ("condition=Ready", ""),
-        ("condition=Ready=False", "not Ready: it is True"),
+        ("condition=Ready=False", "not Ready: its status is True"),
         ("condition=Painted", "no condition Painted yet"),
         ("jsonpath={.status.state}=ready", ""),
         ("jsonpath={.status.state}=idle", "status.state is ready, not yet idle"),

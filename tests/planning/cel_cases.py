@@ -66,15 +66,15 @@ VALID = [
 
 INVALID = {
     # syntax errors: for each expression, the problem and the fix that the check reports
-    "": ("mismatched input the end expecting a value at line 1, column 1", ""),
+    "": ("unexpected end, expecting a value at line 1, column 1", ""),
     "device.driver = 'x'": ("an invalid CEL token: = at line 1, column 15", "write =="),
     "device.driver == 'x' & true": ("an invalid CEL token: & at line 1, column 22", "write &&"),
     "device.driver == 'x' and true": ("mismatched input 'and' expecting the end at line 1, column 22", "write &&"),
     "not device.driver == 'x'": ("mismatched input 'device' expecting the end at line 1, column 5", "write !"),
     "device.driver == 'x": ("an invalid CEL token: 'x at line 1, column 18", "close the quote"),
-    "(device.driver == 'x'": ("missing ')' at the end at line 1, column 22", ""),
+    "(device.driver == 'x'": ("missing ')' at line 1, column 22", ""),
     "device.driver == 'x')": ("extraneous input ')' expecting the end at line 1, column 21", ""),
-    "device.driver == 'x' ? true": ("mismatched input the end expecting ':' at line 1, column 28", ""),
+    "device.driver == 'x' ? true": ("unexpected end, expecting ':' at line 1, column 28", ""),
     "true\n  && device.driver = 'x'": ("an invalid CEL token: = at line 2, column 20", "write =="),
     "device.capacity['gpu.nvidia.com'].memory > 40Gi": ("extraneous input 'Gi'", "compareTo(quantity('40Gi'))"),
     "has(device)": ("has() argument must be a field selection", ""),

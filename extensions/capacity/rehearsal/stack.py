@@ -218,9 +218,10 @@ def _assumptions(plan: EnvironmentPlan, platform: Platform) -> Iterator[str]:
         timeout = duration_text(platform.pods_ready_timeout)
         yield f"Kueue admits jobs by quota only; a job without all its pods after {timeout} goes back to its queue"
     if aligned := [pool.name for pool in platform.pools if pool.numa]:
+        pools = "pool" if len(aligned) == 1 else "pools"
         yield (
-            f"kubelets of {', '.join(aligned)} align GPUs by NUMA node; CPU requests are assumed to allow the "
-            "alignment"
+            f"the kubelets of {pools} {', '.join(aligned)} align GPUs by NUMA node; "
+            "CPU requests are assumed to allow the alignment"
         )
     if without := [pool.name for pool in plan.pools if not pool.has_gpus]:
         yield f"pools without GPUs are left out: {', '.join(without)}"

@@ -169,7 +169,8 @@ class Adviser:
                     Advice(
                         group=index,
                         kind="resource",
-                        text=f"request one {name} in place of {devices[0]}{anywhere}, if that is enough of a GPU",
+                        text=f"request one {name} instead of {devices[0]}{anywhere}, "
+                        "if this part of a GPU is enough",
                         requests={**rest, name: 1},
                         drops_selector=drops,
                     )

@@ -105,7 +105,7 @@ def _resources(scenario: Scenario, group: PodGroup, pending: Pending) -> Reason:
     if most_total < asked:
         has = f"no node that the pod may run on has more than {amount_text(scarce, most_total)}"
         if most_total == 0:
-            has = f"none of {counted(len(pending.lacks), 'node')} that the pod may run on has any"
+            has = "no node that the pod may run on has any"
         return Reason(resource=scarce, text=f"{scarce}: {has}; {wanted}")
     short = [lack for lack in pending.lacks if scarce in lack.resources]
     misaligned = [lack for lack in short if lack.misaligned]
@@ -113,7 +113,7 @@ def _resources(scenario: Scenario, group: PodGroup, pending: Pending) -> Reason:
         free = max(lack.free[scarce] for lack in misaligned)
         return Reason(
             resource=scarce,
-            text=f"{scarce}: {free} free on a node, but spread over more NUMA nodes than {asked} need, so the "
+            text=f"{scarce}: {free} free on a node, but spread over more NUMA nodes than the pod needs, so the "
             f"kubelet's Topology Manager would refuse the pod; {wanted}",
         )
     only = [lack for lack in short if len(lack.resources) == 1]
@@ -124,10 +124,12 @@ def _resources(scenario: Scenario, group: PodGroup, pending: Pending) -> Reason:
         most = max(lack.free[scarce] for lack in only)
         least = min(lack.free[device] for lack in only)
         verb = "has" if len(only) == 1 else "have"
+        left = f"at most {amount_text(scarce, most)} free; {wanted}"
+        if scarce == PODS:
+            left = "no room for another pod"
         return Reason(
             resource=scarce,
-            text=f"{scarce}: {counted(len(only), 'node')} {verb} {least} or more free {device} but at most "
-            f"{amount_text(scarce, most)} free; {wanted}",
+            text=f"{scarce}: {counted(len(only), 'node')} {verb} {least} or more free {device} but {left}",
         )
     return Reason(resource=scarce, text=f"{_most_free(scarce, short)}; {wanted}")
 

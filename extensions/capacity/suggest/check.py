@@ -154,7 +154,8 @@ def check_possible(
             most = max((machine.gpu_count for machine in linked), default=0)
             here.at("gpus").add(
                 counted(request.gpus, "GPU") + (" with NVLink" if request.nvlink else ""),
-                f"at most {most} on one allowed machine{unpriced}",
+                (f"at most {most} on one allowed machine" if most else "none: no allowed machine has such GPUs")
+                + unpriced,
                 "split the job over several pods, or allow more machine families",
             )
         elif not large:

@@ -114,7 +114,7 @@ def suggest(demands: Demands, source: str, catalog: Catalog, *, seconds: float =
     if not priced:
         where = f" in {demands.region}" if demands.region is not None else ""
         problems.at("usd_per_hour").add(
-            f"no allowed machine type has a known price{where}",
+            f"no known price of an allowed machine type{where}",
             "a price for one of " + ", ".join(left_out) if left_out else "a machine type with a price",
             f"write usd_per_hour: {{{left_out[0]}: ...}}" if left_out else "allow more machine families",
         )

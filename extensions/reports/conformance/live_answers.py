@@ -37,15 +37,15 @@ def _observe(answer: Answer, client: Reader) -> Answer:
     )
 
 
-_GOOD = ("there", "True")
+_GOOD = ("present", "True")
 
 
 def _state(wanted: LiveObject, client: Reader) -> str:
     found = client.get(wanted.api_version, wanted.kind, wanted.name, wanted.namespace or "")
     if found is None:
-        return "not there"
+        return "missing"
     if wanted.condition is None:
-        return "there"
+        return "present"
     conditions = cast("Sequence[Mapping[str, str]]", found.get("status", {}).get("conditions", []))
     states = [one.get("status", "Unknown") for one in conditions if one.get("type") == wanted.condition]
     return states[0] if states and states[0] == "True" else f"not {wanted.condition}"

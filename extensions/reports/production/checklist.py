@@ -220,7 +220,9 @@ def _spot(subject: Subject) -> _Found:
                 found.lack(f"{job.name} saves nothing", at, "write its checkpoints")
             else:
                 kept = job.checkpoints
-                found.evidence.append(f"{job.name} on {job.pool} saves to {kept.directory}, {job.grace} of grace")
+                found.evidence.append(
+                    f"{job.name} on {job.pool} saves to {kept.directory}, with a grace period of {job.grace}"
+                )
     found.evidence.append(
         f"spot: {', '.join(pool.name for pool in spot)}; the rule spot-for-stateful checks all other jobs"
     )

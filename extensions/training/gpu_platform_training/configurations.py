@@ -217,7 +217,7 @@ def _fsdp(
     machines = job.machines
     limit = int(machines.gpu_memory * STATE_SHARE)
     state, layer = TORCH_STATE_BYTES * model.parameters, 4 * model.largest_layer
-    why = [f"DDP: {gib(state)} needed, {gib(limit)} are {STATE_SHARE:.0%} of a GPU"]
+    why = [f"DDP: {gib(state)} needed, {gib(limit)} are {STATE_SHARE:.0%} of a GPU's memory"]
     shard = layer + state // machines.processes
     # On a slow network, keep gathered parameters until the backward pass to halve the traffic for gathering.
     kept = job.slow_network and shard + 2 * model.parameters <= limit
@@ -225,7 +225,7 @@ def _fsdp(
     of_pod = Layout(stage=3, optimizer_on="cpu", gpu=layer, host=state // machines.pods)
     if offload:
         missing = of_pod.missing(machines)
-        sharded = f"FSDP2: {gib(shard)} needed, {gib(limit)} are {STATE_SHARE:.0%} of a GPU"
+        sharded = f"FSDP2: {gib(shard)} needed, {gib(limit)} are {STATE_SHARE:.0%} of a GPU's memory"
         why += [sharded] if machines.processes > 1 else []
         if missing is not None:
             raise DoesNotFit("\n".join([*why, f"FSDP2, state on CPU: {missing}"]))

@@ -152,7 +152,7 @@ class GpuMemory:
         """Return a report on memory usage, largest first: kinds of tensors, then blocks and single tensors."""
         info = self.info()
         lines = [
-            f"  limit {_mib(info.limit)}, of tensors {_mib(info.allocated)}, reserved {_mib(info.reserved)}"
+            f"  limit {_mib(info.limit)}, tensors {_mib(info.allocated)}, reserved {_mib(info.reserved)}"
             + ("" if info.limit == info.total else f"; the GPU has {_mib(info.total)} and is shared")
         ]
         names = _names_of(model, optimizer)

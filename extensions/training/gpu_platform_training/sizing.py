@@ -93,13 +93,13 @@ class Layout:
     def missing(self, machines: Machines) -> str | None:
         """Return which resource is too small for the layout, or None if the layout fits."""
         for need, has, what in (
-            (self.gpu, int(machines.gpu_memory * STATE_SHARE), f"{STATE_SHARE:.0%} of a GPU"),
+            (self.gpu, int(machines.gpu_memory * STATE_SHARE), f"{STATE_SHARE:.0%} of a GPU's memory"),
             (self.host, int(machines.host_memory * _HOST_SHARE), f"{_HOST_SHARE:.0%} of the pod's memory"),
             (self.disk, machines.disk, "the pod's NVMe disks"),
         ):
             if need > has:
                 return (
-                    f"{gib(need)} needed, {gib(has)} are {what}" if has else f"{what} needed, and there are none"
+                    f"{gib(need)} needed, {gib(has)} are {what}" if has else f"needs {what}, but the pod has none"
                 )
         return None
 

@@ -73,6 +73,8 @@ _WORDING: Final = (  # pairs of a pattern in the library's message and its repla
     (r"^Syntax error: ", ""),
     (r"^found ", ""),
     (r"expecting \{.*", "expecting a value"),
+    (r"^mismatched input '?<EOF>'? (expecting .*)", r"unexpected end, \1"),
+    (r"^missing (\S+) at '?<EOF>'?", r"missing \1"),
     (r"'?<EOF>'?", "the end"),
     (r"'_([^_']+)_'", r"'\1'"),
     (r" not found in struct 'kubernetes\.DRADevice'", " of device"),

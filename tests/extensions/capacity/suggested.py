@@ -19,7 +19,7 @@ CLUSTERS: Mapping[str, Mapping[str, Any]] = {
     "aws": {**CREATED, "region": "us-east-1", "kubernetes": "1.35"},
     "gcp": {"provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1", "create": {}},
 }
-"""A new cluster for each vendor, in the region whose prices are compared by default."""
+"""Settings of a new cluster for each vendor, in the region whose prices are compared by default."""
 
 
 def stack_of(

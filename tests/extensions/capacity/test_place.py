@@ -75,8 +75,8 @@ def test_manifests_get_team_defaults_and_the_command_passes_if_all_fit(
         2,
         {"train-0": 1, "train-1": 1},
     )
-    # The pod requests a quarter of the node's GPU, so it gets a quarter of (3920m - 500m) CPU and a quarter of 90
-    # % of 15710 MiB.
+    # The pod requests a quarter of the node's GPU.
+    # The pod therefore gets a quarter of (3920m - 500m) CPU and a quarter of 90 % of 15710 MiB.
     assert web["requests"] == {"nvidia.com/gpu.shared": "1", "cpu": "967m", "memory": "3534Mi"}
     assert ran.json["pending"] == []
 

@@ -241,7 +241,7 @@ def test_the_numa_nodes_of_a_planned_pool_are_those_of_its_machine() -> None:
         ({GPU: (4, 4)}, True),
         ({}, False),
     ]
-    assert "kubelets of restricted, single-numa-node align GPUs" in "\n".join(found.assumptions)
+    assert "the kubelets of pools restricted, single-numa-node align GPUs" in "\n".join(found.assumptions)
 
 
 @settings(max_examples=size(60, 2000), deadline=None)

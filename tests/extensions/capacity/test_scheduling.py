@@ -73,7 +73,7 @@ def test_the_reason_for_a_pod_larger_than_every_node_names_the_largest() -> None
 
 def test_a_resource_that_no_node_offers_is_the_reason() -> None:
     scenario = Scenario(nodes=(node(gpus=8),), groups=(pods("a", shares=1),))
-    assert reasons(scenario) == [f"{SHARE}: none of 1 node that the pod may run on has any; the pod requests 1"]
+    assert reasons(scenario) == [f"{SHARE}: no node that the pod may run on has any; the pod requests 1"]
 
 
 def test_higher_priority_goes_first_whatever_the_order_of_the_file() -> None:
@@ -156,7 +156,7 @@ def test_expressions_of_an_affinity_follow_the_rules_of_kubernetes(
 def test_the_number_of_pods_on_a_node_is_limited() -> None:
     scenario = Scenario(nodes=(node(gpus=8, pods=2),), groups=(pods("a", 3, gpus=1),))
     assert pending_of(scenario, place(scenario)) == {"a": 1}
-    assert reasons(scenario) == [f"pods: 1 node has 6 or more free {GPU} but at most 0 free; the pod requests 1"]
+    assert reasons(scenario) == [f"pods: 1 node has 6 or more free {GPU} but no room for another pod"]
 
 
 # -- node selection --------------------------------------------------------------------------------------
@@ -282,7 +282,7 @@ def test_pods_with_scattered_free_gpus_stay_pending_with_the_reason() -> None:
     scenario = Scenario(nodes=(on_two_numa_nodes(),), groups=(pods("three", 2, gpus=3), pods("two", gpus=2)))
     assert pending_of(scenario, place(scenario)) == {"two": 1}
     assert reasons(scenario) == [
-        f"{GPU}: 2 free on a node, but spread over more NUMA nodes than 2 need, so the kubelet's "
+        f"{GPU}: 2 free on a node, but spread over more NUMA nodes than the pod needs, so the kubelet's "
         "Topology Manager would refuse the pod; the pod requests 2"
     ]
     assert pending_of(scenario, place(replace(scenario, nodes=(node(gpus=8),)))) == {}

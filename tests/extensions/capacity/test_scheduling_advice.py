@@ -56,7 +56,7 @@ def test_the_fewest_new_nodes_are_advised_and_whether_the_pool_may_grow_so_far()
 
 def test_another_resource_is_advised_for_a_pod_of_one_unit() -> None:
     scenario = Scenario(nodes=(node(gpus=1), node("n1", pool="serve", shares=1)), groups=(pods("a", 2, gpus=1),))
-    assert f"request one {SHARE} in place of {GPU}, if that is enough of a GPU" in [
+    assert f"request one {SHARE} instead of {GPU}, if this part of a GPU is enough" in [
         one.text for one in advise(scenario)
     ]
 

@@ -214,7 +214,7 @@ def test_without_a_provider_the_cheapest_is_chosen_and_the_others_are_listed() -
 
 def test_unpriced_types_are_reported_and_a_given_price_includes_them() -> None:
     want = _want(kind="training", gpus=8, count=1, gpu_memory="70GB")
-    with pytest.raises(BadInput, match="no allowed machine type has a known price"):
+    with pytest.raises(BadInput, match="no known price of an allowed machine type"):
         _suggest(want, provider="on-prem")
     found = _suggest(want, provider="on-prem", usd_per_hour={"dgx-a100-640gb": 12.5})
     assert _pools(found) == [("dgx-a100-640gb", 1, {"mode": "none"})]

@@ -104,7 +104,7 @@ def test_where_no_machine_has_a_price_in_the_region_nothing_is_suggested(
     workloads.write_text(f"region: eu-west-1\nmachine_families: [p5]\nworkloads: [{_ONE}}}]", "utf-8")
     code, _, err = _run(capsys, "--workloads", str(workloads))
     assert code == 2
-    assert "no allowed machine type has a known price in eu-west-1" in err
+    assert "no known price of an allowed machine type in eu-west-1" in err
 
 
 def test_a_price_of_the_workloads_file_counts_in_a_region_without_list_prices(
@@ -154,7 +154,7 @@ _ONE = "{name: a, kind: inference, count: 1, trust_domain: x, gpu_memory: 4GB"
         (f"region: 7\nworkloads: [{_ONE}}}]", "region: found 7"),
         (
             f"provider: on-prem\nworkloads: [{_ONE}}}]",
-            "usd_per_hour: found no allowed machine type has",
+            "usd_per_hour: found no known price of an allowed machine type",
         ),
         (
             f"provider: aws\nmachine_families: [g4dn]\nworkloads: [{_ONE.replace('4GB', '20GB')}}}]",
@@ -162,7 +162,7 @@ _ONE = "{name: a, kind: inference, count: 1, trust_domain: x, gpu_memory: 4GB"
         ),
         (
             f"provider: aws\nmachine_families: [g4dn]\nworkloads: [{_ONE}, gpus: 4, nvlink: true}}]",
-            "workloads[0].gpus: found 4 GPUs with NVLink; allowed: at most 0 on one allowed machine",
+            "workloads[0].gpus: found 4 GPUs with NVLink; allowed: none: no allowed machine has such GPUs",
         ),
         (
             f"provider: aws\nmachine_families: [g4dn]\nworkloads: [{_ONE}, measured_on: H100}}]",

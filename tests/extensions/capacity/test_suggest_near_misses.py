@@ -56,8 +56,8 @@ def test_gpu_memory_just_above_a_cheaper_gpu_is_a_near_miss() -> None:
 
 
 def test_a_cut_is_measured_by_what_daemonsets_leave_of_a_node() -> None:
-    # A g6.xlarge has 3.92 CPUs, minus the requests of the DaemonSets. A pod with 3.54 CPUs fits, but a pod with
-    # 3.7 CPUs does not.
+    # A g6.xlarge has 3.92 CPUs, minus the requests of the DaemonSets.
+    # A pod with 3.54 CPUs fits on a g6.xlarge, but a pod with 3.7 CPUs does not.
     chat = _want("chat", kind="inference", count=1, gpu_memory="20GB", gpus=1, cpu="3700m", memory="4Gi")
     found = _suggest(chat, machine_families=["g6"])
     assert [(one.field, one.value) for one in found.near_misses] == [("cpu", 3540)]

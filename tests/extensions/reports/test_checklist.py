@@ -92,7 +92,7 @@ def _point(subject: Subject, name: str) -> Point:
 
 
 def _changed(subject: Subject, type_: str, **inputs: Any) -> Subject:
-    """Return a copy of a subject with other inputs for the resources of one type."""
+    """Return a copy of a checked stack in which the resources of one type have other inputs."""
 
     def change(one: ResourceRecord) -> ResourceRecord:
         return replace(one, inputs={**one.inputs, **inputs}) if one.type == type_ else one
@@ -111,7 +111,8 @@ def test_every_point_has_evidence(ready: Subject) -> None:
 
 def test_spot_capacity_is_done_by_jobs_that_save(ready: Subject) -> None:
     assert (
-        "pretrain on train saves to /kept, 2m of grace" in _point(ready, "spot capacity with checkpoints").evidence
+        "pretrain on train saves to /kept, with a grace period of 2m"
+        in _point(ready, "spot capacity with checkpoints").evidence
     )
 
 

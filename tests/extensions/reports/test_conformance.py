@@ -123,7 +123,7 @@ def test_autoscaling_is_the_owners_answer_if_nodes_exist_already() -> None:
 
 
 class FakeCluster:
-    """A cluster with objects by kind and name."""
+    """A fake cluster. `objects` maps kinds and names to objects."""
 
     def __init__(self, **objects: Mapping[str, Any]) -> None:
         self._objects = objects
@@ -138,7 +138,7 @@ def test_a_controller_that_the_cluster_does_not_run_is_met_in_part() -> None:
     ]
     (seen,) = observe([answer], FakeCluster())
     assert seen.status is Status.PARTIAL
-    assert "kueue-controller-manager is not there" in seen.missing
+    assert "kueue-controller-manager is missing" in seen.missing
     running = {"status": {"conditions": [{"type": "Available", "status": "True"}]}}
     (seen,) = observe([answer], FakeCluster(Deployment_kueue_system_kueue_controller_manager=running))
     assert (seen.status, seen.observed) == (

@@ -70,7 +70,7 @@ def test_state_goes_to_nvme_only_where_the_pod_has_such_disks() -> None:
     with pytest.raises(DoesNotFit) as refused:
         stage(Machines(pods=1, gpus=8, gpu_memory=80 * GIB, host_memory=900 * GIB), 65e9)
     lines = str(refused.value).splitlines()
-    assert "ZeRO stage 3, optimizer on NVMe: the pod's NVMe disks needed, and there are none" in lines
+    assert "ZeRO stage 3, optimizer on NVMe: needs the pod's NVMe disks, but the pod has none" in lines
     assert lines[-1] == "ZeRO stage 3 needs 34 of these GPUs"
 
 
@@ -79,7 +79,7 @@ def test_every_way_that_did_not_fit_is_named_with_what_was_too_small() -> None:
     with pytest.raises(DoesNotFit) as refused:
         stage(machines, 1e9)
     assert str(refused.value).splitlines()[:2] == [
-        "no ZeRO: 18.6 GiB needed, 6.0 GiB are 60% of a GPU",
+        "no ZeRO: 18.6 GiB needed, 6.0 GiB are 60% of a GPU's memory",
         "ZeRO stage 3, optimizer on CPU: 22.4 GiB needed, 12.8 GiB are 80% of the pod's memory",
     ]
 
@@ -89,7 +89,7 @@ def test_the_limit_is_that_of_the_instance_or_share(capsys: pytest.CaptureFixtur
     assert why.startswith("no ZeRO: 4.7 GiB on each GPU")
     assert small["zero_optimization"] == {"stage": 0}
     offloaded, why = written(capsys, MIG, "deepspeed", "--parameters", "500m")
-    assert "5.8 GiB are 60% of a GPU" in why
+    assert "5.8 GiB are 60% of a GPU's memory" in why
     zero = offloaded["zero_optimization"]
     assert zero["offload_optimizer"] == {"device": "cpu", "pin_memory": True}
     # Each bucket may use one percent of the instance's memory, with 2 bytes per element.
@@ -236,5 +236,5 @@ def test_a_planned_job_is_configured_with_its_nodes_resources(tmp_path: Path) ->
 def test_nodes_whose_disks_are_not_used_give_no_path_for_nvme() -> None:
     job = Job.of(planned(machine_type="p5.48xlarge", local_nvme=False), disk=28_000 * GIB)
     assert (job.granted.scratch, job.machines.disk) == (None, 0)
-    with pytest.raises(DoesNotFit, match="NVMe disks needed, and there are none"):
+    with pytest.raises(DoesNotFit, match="needs the pod's NVMe disks, but the pod has none"):
         deepspeed(job, Model.of(140 * 10**9, 2 * 10**9), micro_batch=1, accumulate=1, clip=1.0)

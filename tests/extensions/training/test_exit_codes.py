@@ -8,7 +8,7 @@ from gpu_platform_training.exit_codes import BUG, FAILED, FINISHED, INTERRUPTED,
 
 
 class OutOfMemoryError(RuntimeError):
-    """Has the same name as torch.OutOfMemoryError. The module recognizes the error by this name."""
+    """A fake of torch.OutOfMemoryError. The tested module recognizes the error by its class name."""
 
 
 def code_of(error: BaseException, *, saved: bool = False, repeated: bool = False, shared: bool = False) -> int:

@@ -57,7 +57,7 @@ def plan_vpc(cluster: EksCluster, create: CreateEks, named: Sequence[str], catal
     why = "zones that pools and create.zones name"
     if added:
         why += (
-            f"; EKS needs {LEAST_ZONES}: {', '.join(added)} added in the order of their letters; "
+            f"; EKS needs {LEAST_ZONES}: {', '.join(added)} added in alphabetical order; "
             "if the account has no such zone, name other zones in create.zones"
         )
     if set(zones) != set(create.zones):

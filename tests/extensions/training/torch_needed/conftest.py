@@ -8,8 +8,7 @@ import torch.distributed as dist
 
 from gpu_platform_training.parallel import ProcessRank
 
-# With several threads, operations on such small matrices take minutes on a busy machine, because the threads wait
-# for each other.
+# On a busy machine, several threads wait for each other for minutes when they compute with small matrices.
 torch.set_num_threads(1)
 
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("alone")
 
 
 class _Upload(io.FileIO):
-    """A file that allows only one sequential write from beginning to end."""
+    """A fake of a file in a bucket. It can only be written sequentially, from beginning to end."""
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
         if self.writable() and (offset, whence) not in ((0, 1), (self.tell(), 0)):
@@ -26,7 +26,7 @@ class _Upload(io.FileIO):
 
 @pytest.fixture
 def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory that behaves like a bucket mounted with Mountpoint for S3.
+    """A fake bucket: a directory that behaves like a bucket mounted with Mountpoint for S3.
 
     It refuses renames, out-of-order writes and the removal of directories. Its errors may differ from
     Mountpoint's.
@@ -166,8 +166,8 @@ def test_the_memory_of_a_copy_serves_the_next_one() -> None:
     weights = torch.zeros(64)
     stager = Stager()
     first = stager.stage({"weights": weights})["weights"]
-    # async_save closes the stager in the same way. Before PyTorch 2.15, it also closes a stager that the caller
-    # passed.
+    # async_save also closes the stager at its end.
+    # Before PyTorch 2.15, async_save closes even a stager that the caller passed.
     stager.close()
     weights += 1
     second = stager.stage({"weights": weights})["weights"]

@@ -80,7 +80,7 @@ def test_the_checkpoint_has_the_weights_of_the_whole_model_and_can_be_served(
 
 
 class Held(torch.nn.Module):
-    """A model that waits for the event `go` before it computes its first batch."""
+    """A fake model that waits for the event `go` before it computes its first batch."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -69,7 +69,7 @@ def test_the_guard_names_what_holds_the_memory(caplog: pytest.LogCaptureFixture)
         step()
     report = raised.value.__notes__[0]
     assert report in caplog.text
-    assert "limit 100.0 MiB, of tensors 96.0 MiB" in report
+    assert "limit 100.0 MiB, tensors 96.0 MiB" in report
     assert "80.0 MiB  block attention" in report
     assert "parameters: weight (2048, 2048) torch.float32" in report
     assert "activations and others: tensor (5, 1048576) torch.float32" in report

@@ -205,7 +205,7 @@ def test_missing_zones_are_derived_by_letter_up_to_the_required_two() -> None:
     assert [zone.zone for zone in vpc.zones] == ["us-east-2a", "us-east-2b"]
     chosen, why = decisions(created(), one_zone)["zones"]
     assert chosen == "us-east-2a, us-east-2b"
-    assert "us-east-2a added in the order of their letters" in why
+    assert "us-east-2a added in alphabetical order" in why
     assert "create.zones" in why
 
 

@@ -32,7 +32,7 @@ def autoscaling(**rest: Any) -> dict[str, str]:
     return {key.removeprefix(OPTIONS): value for key, value in tags.items() if key.startswith(OPTIONS)}
 
 
-# -- which pools ----------------------------------------------------------------------------------------------
+# -- scaled pools ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,7 @@ def test_bottlerocket_binds_pods_and_images_to_local_nvme_at_every_boot() -> Non
 
 def test_bottlerocket_sets_aside_the_huge_pages_that_pods_with_efa_ask_for() -> None:
     pages = int(settings(node_group(**BOTTLEROCKET))["kernel"]["sysctl"]["vm.nr_hugepages"])
-    assert pages * 2 >= 5120  # pods with EFA request 5120 MiB
+    assert pages * 2 >= 5120  # pods with EFA request 5120 MiB of huge pages
     assert "kernel" not in settings(node_group(**BOTTLEROCKET, network={"rdma": False}))
 
 
