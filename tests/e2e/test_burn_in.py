@@ -100,7 +100,7 @@ def test_each_fault_that_only_an_active_check_shows_is_found(measured: Platform)
 
     def failed() -> bool:
         seen.append(burn_in(measured, "--node", idle))
-        return seen[-1].code == 1  # the code is 1 once the simulator has read the faults
+        return seen[-1].code == 1  # the exit code is 1 once the simulator has read the faults
 
     eventually(failed)
     found = results(seen[-1])
@@ -111,7 +111,7 @@ def test_each_fault_that_only_an_active_check_shows_is_found(measured: Platform)
     assert found[idle, "all-reduce"][0] == "fail"
     assert {node for node, _ in found} == {idle}
     validated = measured.run("validate", str(measured.folder / "Pulumi.shop.yaml"), "--format", "json")
-    assert validated.code == 1, "the node stays bad until it is measured again"
+    assert validated.code == 1, "a bad node stays bad until it is measured again"
     assert results(validated)[idle, "products"][0] == "fail"
     measured.write_faults()
     eventually(lambda: burn_in(measured, "--node", idle).code == 0)

@@ -21,8 +21,8 @@ pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2
 
 _SAME = ("apiVersion", "kind", "metadata", "status")
 Path = tuple[str | int, ...]
-# A change to these fields gives the object a new name.
-# Its users switch to the new object before the old one is deleted.
+# A change to one of these fields gives the ConfigMap a new name.
+# Pods switch to the ConfigMap with the new name before the old ConfigMap is deleted.
 NAMED_BY_CONTENT = {"core/ConfigMap": ("data", "binaryData", "immutable")}
 
 
@@ -39,7 +39,7 @@ def leaves(value: object, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def others(value: Any) -> tuple[Any, ...]:
-    """Return other values of the same type that the field may also allow."""
+    """Return other values of the same type, which the API server may allow for the same field."""
     if isinstance(value, bool):
         return (not value,)
     if isinstance(value, int | float):

@@ -32,5 +32,5 @@ def _is_taken(client: KubernetesClient, expression: str) -> bool:
     except Refused as refusal:
         if "spec.selectors[0].cel.expression" in str(refusal):
             return False
-        raise  # such an error is not a verdict on the expression
+        raise  # an error about another field is not a verdict on the CEL expression
     return True

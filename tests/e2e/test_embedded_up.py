@@ -138,7 +138,11 @@ def test_the_agent_of_a_node_writes_nothing_of_its_status_but_its_own_condition(
             '{"kind": "gpu-missing", "index": 0}',
             "NODE: found 'train-9'; allowed: lab-0, serve-0, train-0",
         ),
-        ("serve-0", '{"kind": "gpu-missing", "index": 33}', "faults[0].index: found 33; allowed: 0 to 0"),
+        (
+            "serve-0",
+            '{"kind": "gpu-missing", "index": 33}',
+            "faults[0].index: found 33; allowed: 0: g4dn.xlarge has 1 GPU",
+        ),
         ("serve-0", '{"kind": "nvlink-degraded", "index": 0}', "no NVLink"),
     ],
 )
@@ -289,8 +293,7 @@ def test_removing_a_pool_and_a_team_removes_their_objects_and_no_others(
     ("node", "fault", "check", "source"),
     [
         ("train-0", '{"kind": "gpu-missing", "index": 3}', "gpu-count", "machine type p4de.24xlarge"),
-        # This test of `up` tries only one fault. tests/validators/test_agent_on_simulated_nodes.py tries all
-        # faults.
+        # `up` is tested with few faults, and tests/validators/test_agent_on_simulated_nodes.py tries all faults.
         pytest.param(
             "train-0",
             '{"kind": "nvlink-degraded", "index": 0, "link": 5}',
@@ -319,7 +322,7 @@ def test_up_fails_in_time_on_a_broken_node_and_names_the_check(
 
     try:
         assert deployed.run("sandbox", "fault", node, fault, "--name", SANDBOX).code == 0
-        eventually(found)  # waits until the agent has checked the node again after the fault
+        eventually(found)  # the agent has checked the node after the fault
         ran = deployed.up(base)
         assert ran.code == 1, ran.out
         checks = next(n for n in ran.json["validation"]["nodes"] if n["node"] == node)["checks"]

@@ -139,8 +139,7 @@ LIVES: list[Object] = [
     {"terminationGracePeriodSeconds": 3600},
     {"terminationGracePeriodSeconds": 3601},
 ]
-# NFS volumes are missing, because at the level `restricted`, Pod Security refuses them before the rule
-# `volume-source` does.
+# The list contains no NFS volumes, because Pod Security refuses them before the rule `volume-source` does.
 VOLUMES: list[Object] = [
     {"emptyDir": {}},
     {"csi": {"driver": "gcsfuse.csi.storage.gke.io"}},
@@ -153,8 +152,8 @@ LIMITS: list[Object] = [
     *({"nvidia.com/mig-1g.10gb": count} for count in (1, 56, 57)),
     {"nvidia.com/mig-7g.80gb": 1},
 ]
-# A container has exclusive CPUs if its limit is whole and equals its request. A NUMA node of p4de.24xlarge has 48
-# CPUs.
+# A container has exclusive CPUs if its CPU limit is a whole number and equals its CPU request.
+# A NUMA node of p4de.24xlarge has 48 CPUs.
 AMOUNTS: list[tuple[Object, Object]] = [
     *(({"cpu": cpu}, {}) for cpu in ("900m", "1", "48", "49", "2000m", "49000m", "63500m")),
     ({"cpu": "1"}, {"cpu": "500m"}),
@@ -226,9 +225,8 @@ def random_toleration(chance: random.Random) -> Object:
 LABELS = {"app": "attempt"}
 SELECTED = {"selector": {"matchLabels": LABELS}}
 JOBS = "spec.replicatedJobs[second].template.spec.template"
-# For each kind: group and version, plural, a function that returns a spec with a template, and the template's path
-# in messages.
-# If a kind has several templates, the function also takes a template that no rule refuses.
+# Each kind has its API version, its plural, a function that returns a spec, and the template's path in messages.
+# The function takes a template that no rule refuses, for kinds with several templates, and the tested template.
 HOLDERS: dict[str, tuple[str, str, Callable[[Object, Object], Object], str]] = {
     "Deployment": ("apps/v1", "deployments", lambda _, t: {**SELECTED, "template": t}, "spec.template"),
     "ReplicaSet": ("apps/v1", "replicasets", lambda _, t: {**SELECTED, "template": t}, "spec.template"),
@@ -307,7 +305,7 @@ def held(kind: str, wanted: Object) -> Object:
         {"metadata": {"labels": LABELS, "annotations": found}, "spec": {**one, **policy}}
         for one, found in ((a_pod([main()])["spec"], {}), (wanted["spec"], annotations))
     )
-    if version == "apps/v1":  # Kubernetes refuses this field in the templates of these kinds
+    if version == "apps/v1":  # templates of Deployments and other kinds of `apps` must not have a deadline
         last["spec"].pop("activeDeadlineSeconds", None)
     metadata = {"name": "attempt", "namespace": "here"}
     return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec(harmless, last)}
@@ -460,7 +458,7 @@ class Place:
 
     def _named(self, text: str) -> str:
         found = [rule for rule in (*self.order, *OF_OBJECTS) if f"{rule}:" in text]
-        # The text names one rule or a quota, or is empty.
+        # The API server's message names one rule or a quota, or is empty.
         assert len(found) == 1 or not text or "exceeded quota" in text, text
         return found[0] if found else NO_RULE
 
@@ -506,7 +504,7 @@ def client(start_sandbox: Callable[..., control_plane.Status]) -> Iterator[Kuber
         live = client.get(*identity(one))
         assert live is not None
         client.delete(live)
-    # The next test file must not find these definitions while they are being deleted.
+    # The next test file must not find CRDs that are still being deleted.
     eventually(lambda: all(client.get(*identity(one)) is None for one in made))
 
 
@@ -517,7 +515,8 @@ def place(client: KubernetesClient, request: pytest.FixtureRequest) -> Place:
 
 def place_of(client: KubernetesClient, platform: Object) -> Place:
     namespace = apply_team(client, platform)
-    # Without the label, the API server itself refuses adminAccess. The rule applies whoever sets the label.
+    # Without this label on the namespace, the API server itself refuses claims with adminAccess.
+    # The rule of the program refuses such claims even if the label is set.
     label = {"resource.kubernetes.io/admin-access": "true"}
     client.merge({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": label}})
     if client.get("v1", "Pod", "debugged", namespace) is None:
@@ -645,8 +644,7 @@ def test_what_train_jobs_add_to_their_runtimes_is_refused_by_the_rules_of_pods(p
         )
         for _ in range(size(40, 300))
     ]
-    # A patch contains neither GPU requests nor the pod's maximum run time, so the rules check these fields on the
-    # pods.
+    # Patches contain neither GPU requests nor maximum run times, so the rules check these fields on the pods.
     expected = [place.first(broken) for broken in place.before_a_deploy(objects)]
     found = [place.at_admission(one) for one in objects]
     differ = [one for one in zip(objects, expected, found, strict=True) if one[1] != one[2]]
@@ -774,8 +772,8 @@ def test_only_the_pack_requires_whole_nodes_for_a_daemons_devices(
 ):
     eight, four = (a_pod([main({"nvidia.com/gpu": count, "cpu": "900m"})], daemons_devices()) for count in (8, 4))
     assert verdicts(place, eight) == (set(), NO_RULE)
-    # The annotation grants devices only to a container with the daemon's name.
-    # Such a container must be the real daemon.
+    # The annotation grants devices only to a container with the name of the fabric's daemon.
+    # A container with the name of the fabric's daemon must be the real daemon.
     assert verdicts(place, four) == ({ANNOTATION}, NO_RULE)
     four["spec"]["containers"][0]["name"] = PUBLISHED.devices
     assert "fabric-daemon:" in refusal(place.client, place.moved(four))
@@ -819,7 +817,7 @@ def test_pods_older_than_a_rule_can_change_only_unrestricted_fields(place: Place
         with pytest.raises(Refused, match=ANNOTATION):
             client.merge({**older, "metadata": {**older["metadata"], "annotations": {"cdi.k8s.io/gpus": "all"}}})
     finally:
-        # The Job controller removes the finalizer in the same way after a pod has ended.
+        # The Job controller also removes the finalizer of a pod that has ended.
         client.merge({**older, "metadata": {**older["metadata"], "finalizers": None}})
         live = client.get("v1", "Pod", "older", place.namespace)
         assert live is not None

@@ -211,7 +211,10 @@ def test_no_role_changes_or_deletes_what_the_platform_put_into_the_namespace(
 
 
 def test_ekss_network_policy_controller_is_not_judged_as_a_member(vision: KubernetesClient, platform: Platform):
-    """EKS enforces a policy only after this user has added a finalizer. Its name does not begin with system:."""
+    """EKS enforces a network policy only after its controller has added a finalizer to the policy.
+
+    The controller's user name does not begin with `system:`.
+    """
     user, rbac = "eks:network-policy-controller", "rbac.authorization.k8s.io"
     rules = [
         {
@@ -500,8 +503,8 @@ def claim(**spec: Any) -> Object:
 
 
 def test_a_claim_is_filled_from_no_other_namespace(vision: KubernetesClient):
-    # The API server drops the namespace unless CrossNamespaceVolumeDataSource (alpha) is enabled.
-    # This feature requires a ReferenceGrant in the other namespace, which no member creates.
+    # The API server drops a data source's namespace unless CrossNamespaceVolumeDataSource (alpha) is enabled.
+    # CrossNamespaceVolumeDataSource requires a ReferenceGrant in the other namespace, which no member creates.
     source = {"apiGroup": "", "kind": "PersistentVolumeClaim", "name": "dataset", "namespace": "search"}
     live = vision.create(claim(dataSourceRef=source), dry_run=True)
     assert "namespace" not in live["spec"].get("dataSourceRef", {})
@@ -541,7 +544,7 @@ def test_a_claim_gets_no_volume_that_is_kept_for_another_team(vision: Kubernetes
     finally:
         platform.client.delete(wanted)
         platform.client.delete(made)
-        # Wait until the claim is deleted, because other tests of the group use a claim with the same name.
+        # Wait until the claim is deleted, because other tests use a claim with the same name.
         eventually(lambda: platform.client.get("v1", "PersistentVolumeClaim", "attempt", "vision") is None)
 
 

@@ -120,7 +120,9 @@ def test_commands_can_be_executed_only_in_the_container_next_to_a_daemon(client:
                     f"/api/v1/namespaces/{team}/pods/nccl-test-host-1/{action}?container={container}&stdout=true"
                 )
                 path += "&command=sh" if action == "exec" else ""
-                with pytest.raises(Refused) as refused:  # the node does not exist
+                with pytest.raises(
+                    Refused
+                ) as refused:  # an admitted request also fails, because the pod's node does not exist
                     client._connection.request("POST", path, "executing")
                 messages[container, action] = refused.value.message
         assert {key[0] for key, text in messages.items() if "fabric-daemon-exec" in text} == {"tcpxo-daemon"}
@@ -174,7 +176,7 @@ def test_a_retained_namespace_enforces_the_level_without_policies(
 
 
 def _enforced(client: KubernetesClient, team: str) -> tuple[str, bool]:
-    """Return the enforced level in the namespace's label, and whether the policies exist."""
+    """Return the Pod Security level in the namespace's label, and whether the fabric's policies exist."""
     live = client.get("v1", "Namespace", team)
     assert live is not None
     found = [

@@ -24,7 +24,7 @@ TEAMS: dict[str, Object] = {
     "a4x": platform_of("gke", "a4x-highgpu-4g"),
     "p4d": platform_of("eks", "p4d.24xlarge", {}, {"pod_security": "baseline"}),
     "p5": platform_of("eks", "p5.48xlarge", {}, {"pod_security": "baseline"}),
-    # Teams that may not use the fabric of these machine types, and teams with other machine types.
+    # Teams that may not use the fabric of their machine type, and teams whose machine type has no fabric.
     "four-gpus": platform_of("gke", "a3-megagpu-8g", {}, {"quota": {"gpus": 4}}),
     "no-nics": platform_of("gke", "a3-megagpu-8g", {"network": {"rdma": False}}),
     "a2": platform_of("gke", "a2-highgpu-8g"),
@@ -36,7 +36,7 @@ AT_HOME = {
     "TCPX of Autopilot": {"tcpx"},
     "TCPXO": {"tcpxo"},
     "TCPXO of Autopilot": {"tcpxo"},
-    # The manifest works on both machine types, because its networks are its only requirement on nodes.
+    # The manifest for A3 Ultra also works on A4, because it only requires networks that nodes of both types have.
     "RDMA of A3 Ultra": {"a3-ultra", "a4"},
     "RDMA of A4": {"a3-ultra", "a4"},
     "RDMA of A4 on Autopilot": {"a4"},
@@ -108,7 +108,7 @@ def test_published_pods_are_admitted_if_libraries_become_read_only(client: Kuber
 
 
 def _read_only(client: KubernetesClient, wanted: Object) -> Object | None:
-    """Return the spec of an admitted pod, or None while the API server has not yet read the policy."""
+    """Return the spec of an admitted pod, or None if the API server has not yet read the policy."""
     try:
         return client.create(wanted, dry_run=True)["spec"]
     except Refused as refused:

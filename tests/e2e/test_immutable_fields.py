@@ -12,7 +12,7 @@ from components._immutable_fields import IMMUTABLE_FIELDS
 from gpu_platform.live.client import KubernetesClient, Refused
 from sandbox.control_plane import Status
 
-# A separate group, because other tests create the same namespaces.
+# These tests are in a separate xdist group, because other tests create the same namespaces.
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-built-in")]
 
 POD = {
@@ -42,7 +42,7 @@ BUCKET = {
 }
 ONCE = {**POD, "spec": {**POD["spec"], "restartPolicy": "Never"}}
 
-# The API version, the kind, the other fields of the object, and the changed field (its path and its new value).
+# Each case has the API version, the kind, the object's other fields, and the changed field's path and new value.
 Case = tuple[str, str, Mapping[str, Any], Mapping[str, Any]]
 REFUSED: list[Case] = [
     ("apps/v1", "DaemonSet", {"spec": {"selector": {"matchLabels": {"app": "one"}}, "template": POD}},

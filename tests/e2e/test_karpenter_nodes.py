@@ -1,4 +1,4 @@
-"""The real Karpenter with its KWOK provider, and the NodePool that the program plans for EKS.
+"""The real Karpenter, with its KWOK provider, creates nodes for a NodePool that the program plans for EKS.
 
 `make test-karpenter` builds Karpenter and runs these tests, which are skipped otherwise. The KWOK provider has a
 different node class and no EC2, so these tests do not cover the EC2NodeClass.
@@ -116,7 +116,9 @@ def test_pending_gpu_pods_get_nodes_up_to_the_pools_limit(cluster: Platform) -> 
 def test_a_burst_on_a_shared_pool_does_not_exceed_the_maximum(cluster: Platform) -> None:
     sharing = {"mode": "time-slicing", "replicas": 4, "rename": False}
     wanted = node_pool(most=2, sharing=sharing)
-    assert wanted["spec"]["limits"]["nvidia.com/gpu"] == "8"  # six nodes with one GPU each are within this limit
+    assert (
+        wanted["spec"]["limits"]["nvidia.com/gpu"] == "8"
+    )  # six nodes with one GPU each would be within the limit of eight
     cluster.client.apply(wanted)
     names = [f"burst-{index}" for index in range(6)]
     for name in names:

@@ -40,7 +40,7 @@ SCALED = ("keda.sh/v1alpha1", "ScaledObject", "chat", "search")
 
 
 class Load(http.server.ThreadingHTTPServer):
-    """A metrics endpoint with the number of waiting requests, like the endpoint of an inference server."""
+    """A fake metrics endpoint of an inference server. It serves the number of waiting requests."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", free_port()), _Handler)
@@ -149,7 +149,7 @@ def scaled(
     binaries = build.binaries(Progress(quiet=True), keda=True)
     made = [platform.client.create(one) for one in definitions(binaries)]
     kinds = {one["spec"]["names"]["kind"]: one["spec"]["group"] for one in made}
-    # A client caches the discovered kinds, so each attempt uses a new one.
+    # A client caches the discovered kinds, so each attempt uses a new client.
     eventually(
         lambda: all(
             KubernetesClient(platform.kubeconfig).find_served(group, kind) for kind, group in kinds.items()

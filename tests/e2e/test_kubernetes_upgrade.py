@@ -30,7 +30,7 @@ KEPT = {
 
 @pytest.fixture(scope="module")
 def older(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
-    """A sandbox with the older version, whose binaries `make suite` has built. The last test upgrades it."""
+    """A sandbox with an older version, whose binaries `make suite` built. The last test upgrades the sandbox."""
     status = control_plane.up(NAME, kubernetes=OLDER, progress=Progress(quiet=True))
     yield Platform(KubernetesClient(status.kubeconfig), status.kubeconfig, tmp_path_factory.mktemp("older"), {})
     control_plane.down(NAME)

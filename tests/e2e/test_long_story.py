@@ -187,8 +187,7 @@ class Story:
         return ran.json["impact"]["changes"]
 
     def killed(self, command: str, *options: str) -> None:
-        # A command with nothing left to do may end before it is killed.
-        # This does not count as a kill.
+        # A command with nothing left to do may end before it is killed, which does not count as a kill.
         lines, env = LINES[self.platform.engine], self.platform.env
         arguments = self.arguments(command, *options)
         killed = kill_at_a_random_moment(self.random, *arguments, lines=lines, env=env)

@@ -26,7 +26,7 @@ def e2e_sandbox(kueue_sandbox: Status) -> Status:
 
 
 class Ada:
-    """A member of team vision."""
+    """A member of team vision, who follows the guide and creates its objects."""
 
     def __init__(self, platform: Platform, file: str) -> None:
         self._platform, self._file = platform, file
@@ -90,7 +90,7 @@ def test_the_inference_service_of_the_guide_runs_unchanged(ada: Ada) -> None:
     workload = ada.apply("inference")
     eventually(lambda: ada.status(workload).get("availableReplicas") == 1)
 
-    def ports() -> list[int]:  # another controller writes these objects, so they may appear after the replicas
+    def ports() -> list[int]:  # EndpointSlices may appear after the replicas
         slices = ada.client.objects("discovery.k8s.io/v1", "EndpointSlice", namespace="vision")
         return [port["port"] for one in slices for port in one.get("ports") or ()]
 
@@ -98,8 +98,8 @@ def test_the_inference_service_of_the_guide_runs_unchanged(ada: Ada) -> None:
 
 
 def test_a_manifest_over_the_quota_waits_in_its_place_and_starts_when_another_ends(ada: Ada) -> None:
-    # The job uses the GPUs of both teams.
-    # The guide's job has the same priority class, so it cannot preempt this job.
+    # The job `first` uses the GPUs of both teams.
+    # The guide's job cannot preempt the job `first`, because both jobs have the same priority class.
     ada.others.job("first", gpus=8, pods=2, priority="training")
     eventually(lambda: ada.others.running("first") == 2)
     workload = ada.apply("training")

@@ -70,7 +70,7 @@ MIXED = Layout(
 
 
 def lab_in(layout: Layout, **sharing: Any) -> dict[str, Any]:
-    """Return the stack with a layout."""
+    """Return the stack with the given MIG layout in pool `lab`."""
     stack = copy.deepcopy(LAB)
     stack["pools"][0]["sharing"] |= {"layout": layout.devices, **sharing}
     return stack
@@ -242,7 +242,7 @@ class Watched:
 
 @contextmanager
 def watched(lab: Lab, app: str) -> Generator[Watched]:
-    """Watch the nodes, and the pods of one app, which are already running."""
+    """Watch the nodes and the running pods of one app."""
     api, seen, lock = Api(lab.platform.kubeconfig), Watched(), threading.Lock()
     collections = {"/api/v1/nodes": {}, "/api/v1/namespaces/default/pods": {"labelSelector": f"app={app}"}}
     kinds = {"/api/v1/nodes": "Node"}
@@ -404,7 +404,7 @@ def test_outside_the_window_a_change_of_nodes_is_refused_before_anything_changes
     assert seen.code == 0, seen.err
     shown = " ".join(seen.out.split())
     assert "22:00 for 4 h (Europe/Berlin); closed, opens" in shown
-    assert "until then, `up` without --outside-window refuses: pool lab rolls-nodes" in shown
+    assert "until then, `up` without --outside-window refuses these changes: pool lab rolls-nodes" in shown
     ran = lab.platform.up(stack)
     assert ran.code == 2
     assert "pool lab: found rolls-nodes (pools[0].sharing.layout)" in ran.err
@@ -521,7 +521,7 @@ def test_an_interrupted_change_is_finished_by_the_next_up(lab: Lab, how: signal.
 
 
 # tests/deploy/rollout/test_rollout_plan.py covers a return to the old layout.
-# It changes only nodes whose change had already begun.
+# A return to the old layout changes only nodes whose change had already begun.
 @pytest.mark.thorough
 def test_a_rollout_that_is_given_up_goes_back_with_the_stack_file(lab: Lab) -> None:
     lab.fault("lab-0", '{"kind": "mig-change-failed"}')
@@ -600,7 +600,7 @@ def test_whole_gpus_are_partitioned_node_by_node(lab: Lab) -> None:
     assert offered
     assert all(one == lab.after for one, _ in offered), "the first node is done when the second one begins"
     assert {"nvidia.com/gpu": "8"} in [other for _, other in offered], (
-        "the second node offered whole GPUs until then"
+        "the second node offered whole GPUs until its change began"
     )
     assert lab.offers("lab-1") == lab.after
 
@@ -639,7 +639,7 @@ def test_an_outdated_mig_manager_restarts_before_the_change(lab: Lab) -> None:
     assert not set(before.values()) & set(once.values())
     lab.fault("lab-1")
     assert lab.platform.up(lab.stack()).code == 0
-    assert managers() == once, "the node has the config by now"
+    assert managers() == once, "the MIG managers are not restarted again, because the node already has the config"
 
 
 def test_another_engine_may_not_change_the_layout_of_a_live_node(lab: Lab) -> None:

@@ -103,8 +103,8 @@ def test_validate_and_up_mention_them_with_who_and_since_when_and_fail_nothing(
     assert ran.code == 0, ran.out
     shown = " ".join(ran.out.split())
     assert f"{NODE}: cordoned by gpu-platform since " in shown, "the field manager of this test"
-    scaler = "taint ToBeDeletedByClusterAutoscaler=1795374307:NoSchedule since 2026-11-22 19:05 UTC is not the"
-    assert f"{scaler} stack's: set by the cluster autoscaler" in shown
+    scaler = "taint ToBeDeletedByClusterAutoscaler=1795374307:NoSchedule since 2026-11-22 19:05 UTC"
+    assert f"{scaler} is not part of the stack: set by the cluster autoscaler" in shown
     assert "taint ops.example.com/repair=ticket-7:NoSchedule is not part of the stack" in shown
     up = cordoned.up(base)
     assert up.code == 0, up.err
@@ -192,7 +192,7 @@ def test_unproven_nodes_start_no_pods_and_failing_nodes_are_held_back(
     assert len(held) == 1, "25 % of two nodes, but at least one"
     [free] = {"fresh-0", "fresh-1"} - set(held)
     assert condition(gated, free)["message"].startswith(
-        "not held back: the allowed number of the pool's nodes (1)"
+        "not held back: the pool already has the maximum number of held-back nodes (1)"
     )
     leases = leases_of(gated)
     assert [lease["spec"]["holderIdentity"] for lease in leases] == held
@@ -212,7 +212,7 @@ def test_unproven_nodes_start_no_pods_and_failing_nodes_are_held_back(
         )
 
     # Somebody cordons the other node.
-    # The agent can neither take over this cordon nor remove it.
+    # The agent is not allowed to take over or remove a cordon that somebody else set.
     cordon(gated, free, on=True)
     mark = {"annotations": {"gpu-platform.dev/cordoned": "2026-11-25T19:00:00Z"}}
     for fields in (

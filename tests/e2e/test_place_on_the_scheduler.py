@@ -40,7 +40,7 @@ STACK: dict[str, Any] = {
             "machine_type": "p4de.24xlarge",
             "count": {"desired": 2},
             "workload": "training",
-            "topology": {"policy": "none"},  # with other policies, kubelets could refuse pods
+            "topology": {"policy": "none"},  # with other Topology Manager policies, kubelets could refuse pods
         },
         {
             "name": "serve",
@@ -174,7 +174,7 @@ def manifests(seed: int) -> list[dict[str, Any]]:
 
 
 def outcomes(scenario: Scenario) -> set[frozenset[str]]:
-    """Return every possible set of pending pods. It depends on how the scheduler chooses between equal nodes."""
+    """Return every possible set of pending pods, because the scheduler chooses at random between equal nodes."""
     admitted = admit(scenario)[0]
     states: list[tuple[list[NodeState], frozenset[str]]] = [(start(scenario)[0], frozenset())]
     for group, count in zip(scenario.groups, admitted, strict=True):

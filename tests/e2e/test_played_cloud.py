@@ -251,7 +251,7 @@ def test_an_up_that_was_killed_while_it_created_nodes_names_them_and_is_continue
     assert cloud.since(mark).events == (), "nothing is created a second time"
 
     cloud.delete(NODE_GROUP, orphan)
-    run_pulumi(platform, clear, "--config-file", file)  # the command also writes to this file
+    run_pulumi(platform, clear, "--config-file", file)  # the Pulumi command also writes to the stack file
     continued = platform.up(stack)
     assert continued.code == 0, (continued.err, continued.json.get("validation"))
     assert continued.json["validation"]["verdict"] == "pass"

@@ -50,7 +50,7 @@ DEFINITIONS = (
     TRAIN_JOBS,
     *KEDA,
 )
-"""CRDs that these Deployments need. They admit any field, as the CRDs of new releases admit the needed ones."""
+"""CRDs that the owner's Deployments need. The CRDs admit any field, including all fields that the program sets."""
 ON_EKS = {
     "karpenter": "public.ecr.aws/karpenter/controller:1.9.0",
     "gpu-operator": "nvcr.io/nvidia/gpu-operator:v26.7.0",
@@ -68,7 +68,7 @@ def running() -> Iterator[control_plane.Status]:
 
 @pytest.fixture
 def client(running: control_plane.Status) -> Iterator[KubernetesClient]:
-    """A cluster with a namespace for the owner's workloads, which is emptied afterwards."""
+    """A cluster with a namespace for the owner's workloads. The namespace is emptied after each test."""
     client = KubernetesClient(running.kubeconfig)
     client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": THEIRS}})
     yield client
@@ -101,7 +101,7 @@ def run_operators(client: KubernetesClient, deployments: dict[str, str], daemons
 
 @pytest.fixture
 def cloud(running: control_plane.Status, tmp_path: Path) -> Iterator[PlayedCloud]:
-    """An account in which the sandbox is the EKS cluster of these stacks."""
+    """A simulated AWS account in which the sandbox is the EKS cluster of the stacks."""
     folder = tmp_path / "cloud"
     folder.mkdir()
     layout = Layout(running.data_dir)

@@ -107,7 +107,10 @@ def required(*expressions: dict[str, Any]) -> dict[str, Any]:
 def test_a_class_without_its_pools_is_refused_where_the_queue_has_others(place: Judged) -> None:
     of_class = {"key": place.label, "operator": "In", "values": ["l4"]}
     for message in (place.refusal(nodeSelector={place.label: "l4"}), place.refusal(affinity=required(of_class))):
-        assert f"queue-pool: the queue does not know {place.label}, and may start pods of l4 on lab" in message
+        assert (
+            f"queue-pool: the queue ignores {place.label} and may start pods of class l4 on nodes of lab"
+            in message
+        )
         assert f"{{key: {POOL}, operator: In, values: [steady, spare]}}" in message
 
 

@@ -23,7 +23,7 @@ KINDS = ("JobSet", "LeaderWorkerSet", "RayCluster", "RayService", "TrainingRunti
 
 
 def attempt(kind: str, of_first: dict[str, str], of_second: dict[str, str], **spec: Any) -> dict[str, Any]:
-    """Return an object with two pod templates that request these amounts."""
+    """Return an object with two pod templates that request the given resources."""
     made = held(kind, a_pod([main()]))
     templates = []
     for amounts in (of_first, of_second):
@@ -66,7 +66,7 @@ NO_GPU = {"nvidia.com/gpu": "0"}
 def test_gpus_in_two_templates_need_a_pool_that_is_not_requested(judged: KubernetesClient, kind: str) -> None:
     for where in ({}, {"gpu-platform.dev/pool": "requested"}):
         message = refusal(judged, attempt(kind, GPU, GPU, nodeSelector=where))
-        assert "queue-pod-sets: nvidia.com/gpu are in several pod templates" in message
+        assert "queue-pod-sets: several pod templates request nvidia.com/gpu" in message
     elsewhere = {"gpu-platform.dev/pool": "steady"}
     assert refusal(judged, attempt(kind, GPU, GPU, nodeSelector=elsewhere)) == ""
 
@@ -79,8 +79,10 @@ def test_gpus_in_one_template_are_admitted(judged: KubernetesClient, kind: str) 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_template_that_names_gpus_with_the_amount_0_counts(judged: KubernetesClient, kind: str) -> None:
-    """Kueue also creates a PodSet for this template."""
-    assert "queue-pod-sets: nvidia.com/gpu are in several" in refusal(judged, attempt(kind, NO_GPU, GPU))
+    """Kueue also creates a PodSet for a template that requests 0 GPUs."""
+    assert "queue-pod-sets: several pod templates request nvidia.com/gpu" in refusal(
+        judged, attempt(kind, NO_GPU, GPU)
+    )
 
 
 @pytest.mark.parametrize("work", TAKEN.values(), ids=TAKEN.keys())

@@ -59,7 +59,7 @@ def runs(platform: Platform, name: str, namespace: str = "default") -> None:
 
 
 def fill(platform: Platform, prefix: str, resource: str, count: int, **spec: Any) -> None:
-    """Create this number of pods, each with one unit of the resource, and wait until all of them run."""
+    """Create `count` pods, each with one unit of the resource, and wait until all of them run."""
     for index in range(count):
         platform.pod(f"{prefix}-{index}", resource, **spec)
     for index in range(count):

@@ -392,8 +392,7 @@ def test_the_class_of_every_pod_of_a_job_set_is_checked(queues: Platform, job_se
             return str(refused)
         return ""
 
-    # The API server serves the new kind, and Kueue and the policy handle its objects, only a moment after the
-    # kind's definition is created.
+    # The API server, Kueue and the policy handle a new kind only a moment after its CRD is created.
     eventually(lambda: "no class above" in refusal("training", "inference"))
     eventually(lambda: refusal("training", "training"), expected="")
 

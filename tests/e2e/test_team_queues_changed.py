@@ -74,7 +74,7 @@ def test_a_leaving_teams_queue_is_deleted_after_its_last_workload(
 
 def test_a_team_with_a_separate_stack_gets_its_queue_from_it(platform: Platform, kueue_sandbox: Status) -> None:
     environment = stack(kueue_sandbox, queueing={"reserve": {"gpus": 4}})
-    environment["teams"] = environment["teams"][:1]  # the previous test leaves only this team
+    environment["teams"] = environment["teams"][:1]  # the previous test leaves only the first team
     bring(platform, environment)
     platform.write(environment)
     own = {"name": "speech", "quota": {"gpus": 4}, "priority": "training", "members": ["group:speech"]}
@@ -126,7 +126,7 @@ def test_required_queue_names_are_enforced_and_cpu_quotas_make_jobs_wait(
     vision.job("named", gpus=1, queue="vision")
     eventually(lambda: vision.running("named") == 1)
     # A Job without GPUs that exceeds the CPU quota waits.
-    # Without the quota, its pods could not be scheduled.
+    # If Kueue did not count CPUs, the pods of such a Job would be created but could not be scheduled.
     many = job("vision", "many", 1, queue="vision")
     many["spec"]["template"]["spec"]["containers"][0]["resources"] = {
         "requests": {"cpu": "5"},

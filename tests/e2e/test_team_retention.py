@@ -179,7 +179,7 @@ class Hand:
 
 @pytest.fixture
 def hand(platform: Platform) -> Hand:
-    """The deployed stack without data. It is deployed again if the previous test left another state."""
+    """The deployed stack without data. The stack is deployed again if another test changed it."""
     hand = Hand(platform)
     if hand.is_deployed():
         hand.forget_data()
@@ -192,7 +192,7 @@ def hand(platform: Platform) -> Hand:
 
 @pytest.fixture
 def with_data(platform: Platform) -> Hand:
-    """The deployed stack with data. It is deployed again if the previous test left another state."""
+    """The deployed stack with data. The stack is deployed again if another test changed it."""
     hand = Hand(platform)
     deployed = platform.state.get("shop", {"teams": []})
     if any(team["name"] == TEAM for team in deployed["teams"]) and hand.has_data():
@@ -208,7 +208,7 @@ def with_data(platform: Platform) -> Hand:
 
 @pytest.fixture
 def retained(platform: Platform) -> Hand:
-    """The stack without the team, whose data is kept. It is set up again if another test left another state."""
+    """The stack without the team, whose data is kept. The stack is deployed again if another test changed it."""
     hand = Hand(platform)
     if not hand.is_retained():
         if not (hand.platform.state.get("shop") and hand.has_data()):

@@ -35,8 +35,8 @@ PLATFORM = {
     "cluster": {"provider": "sandbox", "kubernetes": "1.35"},
     "queueing": {},
 }
-# Kinds that can wait in a queue. The rule checks the pod specs in their objects, because a waiting object has no
-# pods yet.
+# Kinds that can wait in a queue.
+# The rule checks the pod templates of objects of these kinds, because a waiting object has no pods yet.
 WAITING = ("Pod", "Job", "JobSet", "LeaderWorkerSet", "RayCluster", "RayJob", "RayService", "PyTorchJob")
 FIX = "add {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule} to them"
 

@@ -1,4 +1,4 @@
-"""A changed driver is announced with its pods and budgets, rolled out node by node, and validated."""
+"""A new driver is announced with the affected pods and budgets, rolled out node by node, and validated."""
 
 from __future__ import annotations
 

@@ -28,6 +28,5 @@ def steady(platform: Platform, text: str) -> str:
     # Which object this line names depends on the speed of the machine.
     text = re.sub(r"(?m)^waited .* so far for .*\n", "", text)
     lines = [line.rstrip() for line in text.rstrip().splitlines()]
-    # The remaining lines change whenever a field is added.
-    # Other tests cover them.
+    # Other tests cover the lines after the limit, which change whenever a field is added.
     return "\n".join(lines if len(lines) <= _MOST else [*lines[:_MOST], "..."])
