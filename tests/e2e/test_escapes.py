@@ -382,7 +382,7 @@ def test_the_api_server_counts_every_kind_that_a_member_may_create(vision: Kuber
         path = f"/apis/{group}" if group else "/api"
         try:
             found = platform.client._connection.request("GET", path, "reading")
-        except Refused:  # kinds of an API group that is not installed
+        except Refused:  # the API group is not installed
             continue
         version = f"{path}/{found['preferredVersion']['version']}" if group else f"{path}/v1"
         kinds = platform.client._connection.request("GET", version, "reading")["resources"]

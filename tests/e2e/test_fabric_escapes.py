@@ -35,7 +35,7 @@ FIXES = {
     "pod-security-privileged": "remove privileged",
     "pod-security-seccomp": "change it",
 }
-"""Fixes that a refusal must name, by rule id."""
+"""The fix that the refusal of each rule must name, by rule id."""
 TEAMS = {
     "a3-highgpu-8g": "escapes-tcpx",
     "a3-megagpu-8g": "escapes-tcpxo",

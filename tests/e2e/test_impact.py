@@ -66,7 +66,7 @@ def test_a_smaller_pool_names_the_running_pods_by_owner_and_the_budget_that_bloc
     assert row["budgets"] == ["default/guard"]
 
 
-@pytest.mark.thorough  # tests/planning/test_change_order.py covers the order, and test_durations.py the times
+@pytest.mark.thorough  # test_change_order.py and test_durations.py in tests/planning also test the plan
 def test_the_order_of_all_steps_is_announced_with_the_longest_time_of_each(
     deployed: Platform, base: dict[str, Any]
 ) -> None:
@@ -106,7 +106,7 @@ def test_a_preview_lists_nodes_and_pods_once(
     assert sorted(listed) == ["Node", "Pod"]
 
 
-@pytest.mark.thorough  # tests/planning/test_impact.py covers this case with the same objects
+@pytest.mark.thorough  # tests/planning/test_impact.py also tests this change, without a cluster
 def test_fewer_replicas_are_announced_in_logical_gpus_and_the_table_says_so(
     deployed: Platform, base: dict[str, Any]
 ) -> None:
@@ -137,7 +137,7 @@ def test_ci_refuses_an_effect_and_nothing_has_changed(deployed: Platform, base: 
     assert preview(deployed, changed, "--fail-on", "deletes-data,replaces").code == 0
 
 
-@pytest.mark.thorough  # tests/planning/test_impact.py covers this case with the same objects
+@pytest.mark.thorough  # tests/planning/test_impact.py also tests this change, without a cluster
 def test_a_member_and_a_quota_that_shrink_are_announced_for_the_team(
     deployed: Platform, base: dict[str, Any]
 ) -> None:
@@ -151,7 +151,7 @@ def test_a_member_and_a_quota_that_shrink_are_announced_for_the_team(
     assert "4 x gpu in use, 2 allowed" in quota["because"]
 
 
-@pytest.mark.thorough  # tests/planning/test_impact.py covers this case with the same objects
+@pytest.mark.thorough  # tests/planning/test_impact.py also tests this change, without a cluster
 def test_a_workload_that_leaves_its_team_is_announced(deployed: Platform, base: dict[str, Any]) -> None:
     base["teams"][0]["workloads"] = []
     row = rows(preview(deployed, base))[("Deployment vision/pretrain", "restarts-pods")]

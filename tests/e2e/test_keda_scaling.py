@@ -192,7 +192,7 @@ def test_load_scales_a_shared_gpu_service_within_its_quota(scaled: Platform, loa
     scaled.pod("other", "nvidia.com/gpu.shared", namespace="search")
     load.waiting = 7
     # The autoscaler requests its maximum of three replicas.
-    # The quota allows the third replica once the other pod is deleted.
+    # The quota allows the third replica once the pod `other` is deleted.
     eventually(lambda: "exceeded quota" in refusal(scaled))
     assert replicas(scaled) == (3, 2)
     scaled.remove_pods()

@@ -342,7 +342,7 @@ def test_a_budget_that_never_allows_eviction_leaves_the_node_unchanged(lab: Lab)
     assert ran.code == 1
     assert _results(ran) == {"lab-1": "changed", "lab-0": "left"}
     assert f"lab-0: not changed: {held}" in ran.err
-    assert ran.json["changes"] is None, "the engine would have changed the label of the remaining node"
+    assert ran.json["changes"] is None, "the engine would have changed the label of lab-0"
     assert watch.cordoned == {"lab-1"}
     assert lab.mark("lab-0") is None
     assert (lab.offers("lab-0"), lab.offers("lab-1")) == (lab.before, lab.after)
@@ -368,7 +368,7 @@ def test_a_pod_with_two_budgets_leaves_its_node_unchanged(lab: Lab) -> None:
 @pytest.mark.long
 def test_a_budget_that_allows_nothing_now_delays_the_first_eviction(lab: Lab) -> None:
     [unrelated] = lab.deployment("other", 1, node="lab-0")
-    # One pod per node, so that the third pod has no node until another budget allows an eviction.
+    # Anti-affinity allows one pod per node, so the third pod has no node until a pod of the first two is evicted.
     apart = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
     lab.deployment("web", 3, node=None, ready=2, affinity=affinity)

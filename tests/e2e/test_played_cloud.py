@@ -103,7 +103,7 @@ def stack() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Step:
-    """The changes that were announced for one deployment, the deployment's result, and the events in the cloud."""
+    """The announced changes of one deployment, its result, and the events in the simulated cloud."""
 
     preview: dict[str, Any]
     up: Ran

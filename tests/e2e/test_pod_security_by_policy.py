@@ -1,4 +1,4 @@
-"""In a namespace with a fabric, the rules that replace Pod Security refuse exactly the same pods."""
+"""In a namespace with a fabric, the rules that replace Pod Security refuse the same pods as Pod Security."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def pulumi(running: control_plane.Status, tmp_path: Path, base: dict[str, Any]) 
 
 
 def plain_pulumi(platform: Platform, *command: str) -> subprocess.Popen[str]:
-    """Start the Pulumi CLI directly on the stack, in a project that uses the stacks' folder."""
+    """Start the Pulumi CLI directly, in a Pulumi project with the stack files of the platform."""
     project = {**project_settings(), "main": str(PROJECT_ROOT), "stackConfigDir": "stacks"}
     project["runtime"] = {"name": "python", "options": {"virtualenv": sys.prefix}}
     (platform.folder.parent / "Pulumi.yaml").write_text(yaml.safe_dump(project), "utf-8")

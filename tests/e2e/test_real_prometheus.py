@@ -68,7 +68,7 @@ class Server:
         return {alert["labels"]["alertname"]: alert for alert in found if alert["state"] == "firing"}
 
     def is_ready(self) -> bool:
-        """Return whether the server answers."""
+        """Return whether the Prometheus server answers."""
         try:
             with urllib.request.urlopen(f"{self.address}/-/ready", timeout=5) as answer:
                 return answer.status == 200

@@ -151,7 +151,7 @@ def test_a_member_starts_a_notebook_of_the_cron_job_and_its_pod_runs(up: Platfor
     }
     ada.create(started)
     try:
-        # The real server runs until it is idle, but containers in the sandbox end immediately.
+        # A real notebook server runs until it is idle, but containers in the sandbox end immediately.
         eventually(lambda: {one["status"].get("phase") for one in pods(ada, "lab")} & {"Running", "Succeeded"})
     finally:
         ada.delete(find(ada, "batch/v1", "Job", "ana"))

@@ -1,8 +1,8 @@
 """Pods that request GPUs without the toleration are refused on clusters that do not add it. The message names the
 fix.
 
-The rule is for Kubernetes before 1.36. These tests evaluate its policy on the newest API server, without the
-policy that adds tolerations there.
+The rule is for Kubernetes before 1.36. These tests evaluate the rule's policy on the newest API server. They omit
+the policy that adds tolerations on this API server.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the guide reads from the Workloads of a team."""
+"""What `gpu-platform guide --live` prints about the Workloads of a team."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def kubeconfig(folder: Path, port: int) -> Path:
 
 @pytest.fixture
 def silent() -> Iterator[tuple[int, list[str]]]:
-    """The port of a server that accepts connections but never answers, and the list of its connections."""
+    """The port and the connections of a fake API server that accepts connections but never answers."""
     got: list[str] = []
     held: list[socket.socket] = []
     with socket.create_server(("127.0.0.1", 0)) as server:

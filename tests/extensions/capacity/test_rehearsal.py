@@ -188,7 +188,7 @@ def test_a_job_that_a_search_for_victims_spares_keeps_its_numa_node() -> None:
     for one in (gone, kept):
         units.take(one, 0, 3, 1)
     units.give_back(gone, 0)
-    assert (units.fits(0, 4), units.room(0, 1)) == (True, 4)  # the NUMA node of `gone` is free again
+    assert (units.fits(0, 4), units.room(0, 1)) == (True, 4)  # the job `gone` uses no GPUs any more
     units.give_back(kept, 0)
     units.take(kept, 0, 3, 1)
     assert (units.fits(0, 4), units.room(0, 1)) == (True, 4)

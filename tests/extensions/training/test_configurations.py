@@ -54,7 +54,7 @@ def stage(machines: Machines, parameters: float) -> Layout:
         (8e9, "ZeRO stage 1"),  # each GPU needs 40 GB: 4 + 16/16 bytes per parameter
         (13e9, "ZeRO stage 2"),  # each GPU needs 41 GB: 2 + 18/16 bytes per parameter
         (30e9, "ZeRO stage 3"),  # each GPU needs 41 GB: 18/16 bytes per parameter, and 4 in the largest layer
-        (70e9, "ZeRO stage 3, optimizer on CPU"),  # 26 GB per GPU; 840 GB per pod: 24/2 bytes per parameter
+        (70e9, "ZeRO stage 3, optimizer on CPU"),  # each pod needs 840 of 1,594 GB: 24/2 bytes per parameter
         (140e9, "ZeRO stage 3, optimizer on NVMe"),  # the pod would need 1,680 GB, but has 1,594 GB
     ],
 )

@@ -97,7 +97,7 @@ def _launched(file: Path) -> argparse.Namespace:
     _, _, *options = launch_command(Job.of(POD, 0), file)
     args, defaults, by_file = _validate_launch_command(launch_command_parser().parse_args([*options, "train.py"]))
     fields = [*defaults.deepspeed_config, *(["mixed_precision"] if by_file else [])]
-    args.deepspeed_fields_from_accelerate_config = ",".join(fields)  # as in launch_command of Accelerate
+    args.deepspeed_fields_from_accelerate_config = ",".join(fields)  # as Accelerate's launch_command does
     return args
 
 

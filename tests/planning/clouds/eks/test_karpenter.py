@@ -88,7 +88,7 @@ def test_there_are_always_limits_on_nodes_and_gpus(form: dict[str, Any]):
 
 def test_pods_are_planned_with_the_memory_that_karpenter_expects_of_a_node():
     planned, _ = plan_and_decisions(None, **said())
-    assert planned.memory_mib == 57_691  # 65,536 MiB minus 7.5 %, minus 255 + 11 x 234 MiB, and minus 100 MiB
+    assert planned.memory_mib == 57_691  # 65,536 MiB minus 7.5 %, minus (255 + 11 x 234) MiB, minus 100 MiB
 
 
 def test_a_deletion_waits_longer_than_the_longest_grace_period_of_a_node():
