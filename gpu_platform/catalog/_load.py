@@ -20,6 +20,7 @@ from gpu_platform.catalog.families import family_of
 from gpu_platform.catalog.models import (
     AiConformance,
     AwsFamily,
+    AzureFamily,
     BurnInLimit,
     CatalogFile,
     Chart,
@@ -78,8 +79,9 @@ class Catalog:
     images: Mapping[str, ContainerImage]
     aws_families: Mapping[str, AwsFamily]
     gcp_families: Mapping[str, GcpFamily]
+    azure_families: Mapping[str, AzureFamily]
     fabric_pods: Mapping[str, FabricPods]  # by GPUDirect stack: tcpx, tcpxo, rdma
-    node_images: Mapping[tuple[str, str], NodeImage]  # by vendor (aws, gcp) and family
+    node_images: Mapping[tuple[str, str], NodeImage]  # by vendor (aws, gcp, azure) and family
     eks_addons: Mapping[str, EksAddon]
     eks_registries: Mapping[str, EksRegistry]  # by region
     charts: Mapping[str, Chart]
@@ -88,8 +90,10 @@ class Catalog:
     gke_features: Mapping[str, GkeFeature]
     kernel_settings: Mapping[str, KernelProfile]  # by purpose of the nodes
     settable_sysctls: Mapping[str, SettableSysctls]  # by platform
-    pool_properties: Mapping[tuple[str, str], PoolProperty]  # by platform (eks, karpenter, gke, sandbox) and name
-    drain_limits: Mapping[tuple[str, str], DrainLimit]  # by platform (eks, gke) and action of the cloud
+    pool_properties: Mapping[
+        tuple[str, str], PoolProperty
+    ]  # by platform (eks, karpenter, gke, aks, sandbox) and name
+    drain_limits: Mapping[tuple[str, str], DrainLimit]  # by platform (eks, gke, aks) and action of the cloud
     gpu_quotas: Mapping[str, GpuQuota]
     sales: Mapping[str, Sale]  # by description, not by machine type
     service_quotas: Mapping[str, ServiceQuota]
@@ -140,6 +144,10 @@ class Catalog:
         """Return the family of a Compute Engine machine type, such as `a3-megagpu` for `a3-megagpu-8g`."""
         return self.gcp_families[family_of(machine)]
 
+    def azure_family(self, machine: MachineType) -> AzureFamily:
+        """Return the series of an Azure size, such as `NDisr_H100_v5` for `Standard_ND96isr_H100_v5`."""
+        return self.azure_families[family_of(machine)]
+
     def nvlink_domain(self, machine: MachineType) -> NvlinkDomain | None:
         """Return the NVLink domain for nodes of a machine type, or None if NVLink does not connect nodes."""
         match machine.vendor:
@@ -147,6 +155,8 @@ class Catalog:
                 return self.aws_family(machine).nvlink_domain
             case "gcp":
                 return self.gcp_family(machine).nvlink_domain
+            case "azure":
+                return self.azure_family(machine).nvlink_domain
             case _:
                 return None
 

@@ -6,7 +6,7 @@ entry.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import assert_never, get_args
 
 from gpu_platform.base.errors import Problem, did_you_mean
@@ -14,6 +14,7 @@ from gpu_platform.base.quantity import counted
 from gpu_platform.catalog.families import family_of
 from gpu_platform.catalog.models import (
     AwsFamily,
+    AzureFamily,
     CatalogFile,
     CloudVendor,
     GcpFamily,
@@ -49,7 +50,7 @@ def check_references(facts: CatalogFile, place: Place) -> Iterator[Problem]:
     for limit in facts.burn_in_limits:
         for model in limit.gpus:
             yield from _known(model, [gpu.model for gpu in facts.gpus], f"{place(limit)}.gpus", "gpus")
-        families = [family.name for family in (*facts.aws_families, *facts.gcp_families)]
+        families = [family.name for family in (*facts.aws_families, *facts.gcp_families, *facts.azure_families)]
         for name in limit.families:
             yield from _known(name, families, f"{place(limit)}.families", "families")
 
@@ -158,12 +159,14 @@ def _check_prices(facts: CatalogFile, place: Place) -> Iterator[Problem]:
             yield from _known(name, types[one.vendor], path, f"machine_types of {one.vendor}")
 
 
-def _families(facts: CatalogFile, vendor: CloudVendor) -> tuple[AwsFamily, ...] | tuple[GcpFamily, ...]:
+def _families(facts: CatalogFile, vendor: CloudVendor) -> Sequence[AwsFamily | GcpFamily | AzureFamily]:
     match vendor:
         case "aws":
             return facts.aws_families
         case "gcp":
             return facts.gcp_families
+        case "azure":
+            return facts.azure_families
         case _:
             assert_never(vendor)
 

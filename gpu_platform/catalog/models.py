@@ -11,7 +11,7 @@ from typing import Annotated, Literal, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-CloudVendor = Literal["aws", "gcp"]
+CloudVendor = Literal["aws", "gcp", "azure"]
 VendorName = Literal[CloudVendor, "on-prem"]
 """Vendor of a machine type. In contrast, `provider` in the stack file is a Kubernetes service (eks or gke) or an
 existing cluster.
@@ -153,7 +153,10 @@ class MachineType(Fact):
     numa_nodes: tuple[int, ...] | None = Field(
         default=None, description="NUMA node of each GPU, in index order, or None if not known or hidden by the VM"
     )
-    rdma_interfaces: int = Field(default=0, description="number of EFA interfaces on AWS or GPU NICs on GCP")
+    rdma_interfaces: int = Field(
+        default=0,
+        description="number of EFA interfaces on AWS, GPU NICs on GCP, or InfiniBand interfaces on Azure",
+    )
     default_enis: int | None = Field(
         default=None,
         ge=1,
@@ -178,6 +181,11 @@ class MachineType(Fact):
     local_disk_gb: int | None = Field(
         default=None,
         description="capacity of each local disk in GB; None means 375 on GCP, and not recorded on other clouds",
+    )
+    ephemeral_os_gib: int | None = Field(
+        default=None,
+        description="size of the largest ephemeral OS disk on Azure in GiB, or None on other clouds, and if the "
+        "machine type does not support one or its size is not known",
     )
     accelerator_label: str | None = Field(default=None, description="GKE's cloud.google.com/gke-accelerator value")
     verified: bool = True
@@ -290,6 +298,17 @@ class GcpFamily(Fact):
     source: Source
 
 
+class AzureFamily(Fact):
+    """Properties that all sizes of an Azure series share, such as `NDisr_H100_v5` or `Dds_v5`."""
+
+    name: str
+    fabric: Literal["none", "infiniband"] = Field(
+        default="none", description="network of the nodes' RDMA interfaces"
+    )
+    nvlink_domain: NvlinkDomain | None = None
+    source: Source
+
+
 class FabricDaemon(Fact):
     """The vendor's sidecar that receives a fabric's data.
 
@@ -356,9 +375,11 @@ class LaterDriver(Fact):
 class NodeImage(Fact):
     """A cloud's family of node images, and the NVIDIA software that these images include."""
 
-    family: Literal["al2023", "bottlerocket", "cos", "ubuntu"]
+    family: Literal["al2023", "bottlerocket", "cos", "ubuntu", "ubuntu2204", "ubuntu2404", "azurelinux3"]
     vendor: CloudVendor
-    image_types: dict[Literal["amd64", "arm64"], str] = Field(description="ami_type on EKS or image_type on GKE")
+    image_types: dict[Literal["amd64", "arm64"], str] = Field(
+        description="ami_type on EKS, image_type on GKE or osSKU on AKS"
+    )
     plain_image_types: dict[Literal["amd64", "arm64"], str] | None = Field(
         default=None,
         description="ami_type or image_type for machines without GPUs, or None if image_types apply to them, too",
@@ -379,7 +400,7 @@ class NodeImage(Fact):
     source: Source
 
     def image_type(self, machine: MachineType) -> str:
-        """Return the ami_type (EKS) or image_type (GKE) of a machine's nodes."""
+        """Return the ami_type (EKS), image_type (GKE) or osSKU (AKS) of a machine's nodes."""
         plain = None if machine.has_gpus else self.plain_image_types
         return (plain or self.image_types)[machine.arch]
 
@@ -398,8 +419,8 @@ class EksAddon(Fact):
     source: Source
 
 
-Region = Annotated[str, Field(pattern=r"^[a-z]+(-[a-z]+)+-?\d{1,2}$")]
-"""A region of AWS or Google Cloud, such as us-east-1 or us-central1."""
+Region = Annotated[str, Field(pattern=r"^([a-z]+(-[a-z]+)+-?\d{1,2}|[a-z]+\d?)$")]
+"""A region of AWS, Google Cloud or Azure, such as us-east-1, us-central1 or eastus2."""
 
 
 class EksRegistry(Fact):
@@ -529,7 +550,7 @@ class Controller(Fact):
 class PoolProperty(Fact):
     """How a change to one property of a node pool affects its nodes."""
 
-    platform: Literal["eks", "karpenter", "gke", "sandbox"]
+    platform: Literal["eks", "karpenter", "gke", "aks", "sandbox"]
     name: str = Field(description="name in the platform's API, such as ami_type")
     effect: Literal["replace", "roll", "shrink"] = Field(
         description="replace: the pool is deleted and recreated; roll: its nodes are recreated, a few at a time; "
@@ -550,7 +571,7 @@ class DrainLimit(Fact):
     For `reclaim`, the limit is the time between the cloud's notice and the termination of a spot node.
     """
 
-    platform: Literal["eks", "gke"]
+    platform: Literal["eks", "gke", "aks"]
     action: Literal["update", "delete", "rebalance", "reclaim"]
     seconds: int = Field(gt=0)
     then: str = Field(description="what happens at the limit, such as `the update fails`")
@@ -604,9 +625,9 @@ class Offering(Fact):
     vendor: CloudVendor
     source: Source
     machine_types: tuple[str, ...] = Field(min_length=1, description="MachineType.name of each")
-    regions: dict[Region, tuple[Annotated[str, Field(pattern=r"^([a-z]{3}-\d)?[a-z]$")], ...]] = Field(
-        description="zones by region, without the region's name, such as a or dfw-2a; empty if only the region is "
-        "known"
+    regions: dict[Region, tuple[Annotated[str, Field(pattern=r"^([a-z]{3}-\d)?[a-z]$|^[1-9]$")], ...]] = Field(
+        description="zones by region, without the region's name, such as a, dfw-2a, or 1 on Azure; empty if only "
+        "the region is known"
     )
 
 
@@ -730,7 +751,7 @@ class XidText(Fact):
 class KubernetesPlatform(Fact):
     """A platform that provides Kubernetes versions, and what happens to a cluster when standard support ends."""
 
-    name: Literal["kubernetes", "sandbox", "eks", "gke"]
+    name: Literal["kubernetes", "sandbox", "eks", "gke", "aks"]
     title: str
     dates_of: str | None = Field(
         default=None, description="name of the platform whose dates also apply to this platform"
@@ -921,6 +942,7 @@ class CatalogFile(Fact):
     images: tuple[ContainerImage, ...] = ()
     aws_families: tuple[AwsFamily, ...] = ()
     gcp_families: tuple[GcpFamily, ...] = ()
+    azure_families: tuple[AzureFamily, ...] = ()
     fabric_pods: tuple[FabricPods, ...] = ()
     node_images: tuple[NodeImage, ...] = ()
     eks_addons: tuple[EksAddon, ...] = ()

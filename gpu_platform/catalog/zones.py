@@ -1,7 +1,7 @@
 """Zones and regions of each cloud, recognized by the form of their names.
 
 Sources: AWS Local Zones user guide, read 2026-11-23; Compute Engine docs, Regions and zones, and AI zones, read
-2026-11-29.
+2026-11-29; Azure docs, availability zones, read 2026-11-30.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import Final
 
 _AWS_REGION: Final = r"[a-z]{2,}(?:-[a-z]+)+-\d"
 AWS_ZONE: Final = re.compile(rf"(?P<region>{_AWS_REGION})(?P<local>-[a-z]{{3}}-\d)?[a-z]")
+AZURE_ZONE: Final = re.compile(r"[1-9]")
+"""A zone of Azure, such as 1. The name does not contain the region, and each subscription has its own numbers."""
 _GOOGLE_REGION: Final = r"[a-z]+-[a-z]+\d+"
 _GOOGLE_ZONE: Final = re.compile(rf"(?P<region>{_GOOGLE_REGION})-([a-z]|ai\d[a-z])")
 GOOGLE_LOCATION: Final = rf"^{_GOOGLE_REGION}(-([a-z]|ai\d[a-z]))?$"
@@ -19,7 +21,7 @@ GOOGLE_LOCATION: Final = rf"^{_GOOGLE_REGION}(-([a-z]|ai\d[a-z]))?$"
 
 def is_zone(name: str) -> bool:
     """Return whether a name is the name of a zone in any cloud."""
-    return is_google_zone(name) or AWS_ZONE.fullmatch(name) is not None
+    return any(pattern.fullmatch(name) is not None for pattern in (_GOOGLE_ZONE, AWS_ZONE, AZURE_ZONE))
 
 
 def is_google_zone(name: str) -> bool:
@@ -46,4 +48,4 @@ def zone_examples(name: str) -> str:
     if (google := re.match(_GOOGLE_REGION, name)) is not None:
         return f"{google[0]}-a"
     aws = re.match(_AWS_REGION, name)
-    return f"{aws[0]}a" if aws is not None else "us-east-2a on EKS, or us-central1-a on GKE"
+    return f"{aws[0]}a" if aws is not None else "us-east-2a on EKS, us-central1-a on GKE, or 1 on AKS"

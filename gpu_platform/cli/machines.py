@@ -13,7 +13,7 @@ from gpu_platform.catalog.unknown_machine import unknown_machine_type
 from gpu_platform.cli.tables import Column, show_table
 from gpu_platform.planning.clouds.vendors import vendor_of
 
-_PROVIDERS = {"eks": "aws", "gke": "gcp", "existing": "on-prem"}
+_PROVIDERS = {"eks": "aws", "gke": "gcp", "aks": "azure", "existing": "on-prem"}
 _MIB_PER_GIB = 1024
 
 
@@ -193,7 +193,7 @@ def _fabric(machine: MachineType, catalog: Catalog) -> str:
         return ""
     if machine.vendor == "gcp":
         return f"GPUDirect {catalog.gcp_family(machine).fabric.upper()}"
-    return "EFA" if machine.vendor == "aws" else "RDMA"
+    return {"aws": "EFA", "azure": "InfiniBand"}.get(machine.vendor, "RDMA")
 
 
 def _fabric_text(machine: MachineType, catalog: Catalog) -> str:

@@ -23,6 +23,8 @@ _EVICTION_MIB: Final = 100  # default of the kubelet, EKS and GKE: evictionHard 
 # Source for EKS: awslabs/amazon-eks-ami, nodeadm/internal/kubelet (getCPUMillicoresToReserve).
 # Source for GKE: "Plan GKE Standard node sizes".
 _CPU_RANGES: Final = ((1_000, 600), (2_000, 100), (4_000, 50), (None, 25))
+# Source for AKS, in CPU and in memory: AKS docs, "Node resource reservations in AKS" (AKS 1.29 and later).
+_AKS_CPU_RANGES: Final = ((1_000, 600), (2_000, 400), (4_000, 200), (None, 100))
 # Upper end of each range in MiB, and the reserved percentage of the range: "Plan GKE Standard node sizes".
 _GKE_MEMORY_RANGES: Final = ((4_096, 25), (8_192, 20), (16_384, 10), (131_072, 6), (None, 2))
 
@@ -43,7 +45,10 @@ def node_allocatable(machine: MachineType) -> NodeAllocatable:
     """
     cpu = machine.vcpu * 1000
     memory = machine.memory_mib
-    if machine.vendor != "on-prem":
+    if machine.vendor == "azure":
+        cpu -= _reserved(cpu, _AKS_CPU_RANGES, 10_000)
+        memory -= min(20 * MAX_PODS + 50, memory // 4)
+    elif machine.vendor != "on-prem":
         cpu -= _reserved(cpu, _CPU_RANGES, 10_000)
     if machine.vendor == "gcp":
         memory -= _reserved(memory, _GKE_MEMORY_RANGES, 100)

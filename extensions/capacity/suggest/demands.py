@@ -77,7 +77,7 @@ class ReservedMachines(SpecModel):
 class Demands(SpecModel):
     """Workloads file: the workloads, and the machine types that may be chosen for them."""
 
-    provider: Literal["aws", "gcp", "on-prem"] | None = None
+    provider: Literal["aws", "gcp", "azure", "on-prem"] | None = None
     """Vendor of the machine types (`vendor` in the catalogue). By default, the cheapest vendor is chosen."""
     region: str | None = Field(
         default=None,

@@ -13,10 +13,15 @@ GKE publishes no requests. Up to 344m and 596 MiB were measured in 12 clusters o
 2i2c's own; daemonset_requests.yaml). kube-proxy, node-local-dns, the collector of managed Prometheus and GKE's
 device plugin run on the nodes as well. The same amounts are assumed for machines outside any cloud.
 
+AKS publishes no requests either. 226m and 300 MiB were measured in the AKS cluster of 2i2c-org/infrastructure
+(cloud-node-manager, csi-azuredisk-node, csi-azurefile-node, kube-proxy and two of 2i2c's own). Cilium, which
+replaces kube-proxy, requests 100 MiB (Azure/AKS#5244, 2025-09-02). azure-cns and azure-ip-masq-agent run on the
+nodes as well.
+
 The operator's operands request nothing by default (NVIDIA/gpu-operator v26.7.0, chart). The cluster's owner may
 add other DaemonSets, which the stack file does not describe. The plan reserves room for two of them, such as a log
 collector and an exporter. The two DaemonSets of 2i2c request 15m and 130 MiB together. All sources were read
-2026-11-25.
+2026-11-25, and those for AKS on 2026-11-30.
 """
 
 from __future__ import annotations
@@ -81,6 +86,7 @@ EKS_VOLUMES: Final[Mapping[str, tuple[DaemonSet, str]]] = {
 }
 """Node DaemonSet and EKS add-on for each type of storage class, and for each type of existing storage."""
 GKE: Final = DaemonSet(name="GKE's own", cpu_millicores=344, memory_mib=596, pods=11)
+AKS: Final = DaemonSet(name="AKS' own", cpu_millicores=226, memory_mib=400, pods=6)
 _OWNERS: Final = DaemonSet(name="the owner's", cpu_millicores=344, memory_mib=596, pods=11)
 
 _INSTALLER_MILLICORES: Final = 150
@@ -134,6 +140,8 @@ def most_of(machine: MachineType) -> tuple[DaemonSet, ...]:
                 pods=count,
             )
             found = (GKE, installers)
+        case "azure":
+            found = (AKS,)
         case _:
             found = (_OWNERS,)
     return on_nodes(found, operands=True)

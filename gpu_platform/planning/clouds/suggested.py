@@ -49,6 +49,7 @@ _RULES: Final[Mapping[VendorName, _Rules]] = {
         first_zone=lambda region: f"{region}a",
     ),
     "gcp": _Rules(needs_zone=lambda _: True, first_zone=lambda region: f"{region}-a"),
+    "azure": _Rules(needs_zone=lambda _: False, first_zone=lambda _: "1"),
 }
 """Rules for the zone of a suggested pool, by vendor. On-premises machines have neither zones nor cloud settings,
 so they have no rules.

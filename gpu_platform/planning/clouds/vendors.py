@@ -4,8 +4,13 @@ and the reference region.
 On EKS, the kubelet reserves 255 MiB plus 11 MiB per pod, for the number of pods that `eks_max_pods` returns,
 whatever `maxPods` is. For on-premises machines the same formula is used with 110 pods. On GKE, the kubelet
 reserves 25 % of the first 4 GiB, 20 % of the next 4, 10 % of the next 8, 6 % of the next 112, and 2 % of the
-remaining memory. Sources: awslabs/amazon-eks-ami, nodeadm/internal/kubelet (withDefaultReservedResources,
-CalcMaxPods), 2026-07-23, read 2026-11-23; Google Cloud, "Plan GKE Standard node sizes".
+remaining memory. On AKS, it reserves 20 MiB for each pod of `maxPods` and 50 MiB, but at most 25 %.
+
+On EKS and GKE, the kubelet reserves 6 % of the first core, 1 % of the second, 0.5 % of the next two and 0.25 % of
+all others. On AKS, it reserves 60 millicores of the first core, 40 of the second, 20 of each of the next two, and
+10 of each other core. Sources: awslabs/amazon-eks-ami, nodeadm/internal/kubelet (withDefaultReservedResources,
+CalcMaxPods), 2026-07-23, read 2026-11-23; Google Cloud, "Plan GKE Standard node sizes"; AKS docs, "Node resource
+reservations in AKS" (AKS 1.29 and later), 2026-06-11, read 2026-11-30.
 """
 
 from __future__ import annotations
@@ -25,18 +30,27 @@ EFA_HUGE_PAGES_MIB: Final = 5128 * 2
 The EFA installer reserves 5128 pages of 2 MiB.
 """
 
+AKS_MAX_PODS: Final = 110
+"""`maxPods` of all AKS node pools of the program.
+
+AKS' default with overlay networking, 250, reserves 5050 MiB on each node.
+"""
+
 _MANY_VCPUS: Final = 30
 _MOST_PODS: Final = 250  # for machines with at least 30 vCPUs; smaller machines run at most 110 pods
 _GIB: Final = 1024
+_CPU_BANDS: Final = ((1000, 0.06), (1000, 0.01), (2000, 0.005))
+_AKS_CPU_BANDS: Final = ((1000, 0.06), (1000, 0.04), (2000, 0.02))
 _GKE_BANDS: Final = ((4 * _GIB, 0.25), (4 * _GIB, 0.20), (8 * _GIB, 0.10), (112 * _GIB, 0.06))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vendor:
-    """A vendor of machine types: AWS, Google Cloud, or none for on-premises machines.
+    """A vendor of machine types: AWS, Google Cloud, Azure, or none for on-premises machines.
 
     `name` is the `vendor` of a machine type in the catalogue, and `title` is the heading of its machine types in
-    the documentation. `reserved_memory_mib` returns the memory in MiB that the kubelet reserves on a machine type.
+    the documentation. `reserved_memory_mib` returns the memory in MiB that the kubelet reserves on a machine type,
+    and `reserved_cpu_millicores` returns the CPU that it reserves of a number of millicores.
     `quota_unit` is the unit of GPU quotas. `reference_region` is the region whose list prices are shown for a
     cluster outside any cloud region, or None if the vendor publishes no prices. `layouts_by_gpu` is true if the
     GPUs of a node may have different MIG layouts. `kubelet_pods` returns the maximum number of pods on a machine
@@ -50,6 +64,7 @@ class Vendor:
     reference_region: str | None
     layouts_by_gpu: bool
     kubelet_pods: Callable[[MachineType], int]
+    reserved_cpu_millicores: Callable[[int], float] = lambda cores: by_bands(cores, _CPU_BANDS, 0.0025)
     rdma_huge_pages_mib: int = 0
 
     @property
@@ -111,6 +126,18 @@ def _for_pods(pods: int) -> int:
     return 255 + 11 * pods
 
 
+def _aks_memory(machine: MachineType) -> int:
+    return min(20 * AKS_MAX_PODS + 50, machine.memory_mib // 4)
+
+
+def _aks_cpu(millicores: int) -> float:
+    return by_bands(millicores, _AKS_CPU_BANDS, 0.01)
+
+
+def _aks_pods(_machine: MachineType) -> int:
+    return AKS_MAX_PODS
+
+
 def _gke_memory(machine: MachineType) -> int:
     return round(by_bands(machine.memory_mib, _GKE_BANDS, 0.02))
 
@@ -137,6 +164,16 @@ VENDORS: Final[Mapping[VendorName, Vendor]] = {
             # All nodes of a GKE node pool have the same partition size.
             layouts_by_gpu=False,
             kubelet_pods=_default_pods,
+        ),
+        Vendor(
+            name="azure",
+            title="Azure",
+            reserved_memory_mib=_aks_memory,
+            reserved_cpu_millicores=_aks_cpu,
+            quota_unit="vCPU",
+            reference_region="eastus",
+            layouts_by_gpu=True,
+            kubelet_pods=_aks_pods,
         ),
         Vendor(
             name="on-prem",

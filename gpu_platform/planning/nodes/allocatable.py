@@ -1,8 +1,7 @@
 """CPU and memory that pods can request on a node: its capacity minus the kubelet's reservations.
 
-The CPU reservation is the same on EKS and GKE: 6 % of the first core, 1 % of the second, 0.5 % of the next two and
-0.25 % of all others. The memory reservation depends on the vendor of the machine type (`clouds/vendors.py`). All
-vendors add an eviction threshold of 100 MiB. Capacity is the machine type's advertised memory; an operating system
+The reservations of CPU and memory depend on the vendor of the machine type (`clouds/vendors.py`). All vendors add
+an eviction threshold of 100 MiB. Capacity is the machine type's advertised memory; an operating system
 reports slightly less. Karpenter creates no node for a pod that does not fit into its estimate, which is 7.5 %
 lower. On arm64, it first subtracts another 64 MiB. Sources: awslabs/amazon-eks-ami, nodeadm's kubelet
 configuration, 2026-07-23; Google Cloud, "Plan GKE Standard node sizes"; aws/karpenter-provider-aws,
@@ -16,7 +15,7 @@ from math import ceil
 from typing import Final, NamedTuple
 
 from gpu_platform.catalog.models import MachineType
-from gpu_platform.planning.clouds.vendors import by_bands, vendor_of
+from gpu_platform.planning.clouds.vendors import vendor_of
 
 EVICTION_MIB: Final = 100
 """Free memory below which the kubelet evicts pods."""
@@ -51,8 +50,8 @@ def allocatable(machine: MachineType, *, karpenter: bool = False) -> NodeResourc
 
 def kube_reserved(machine: MachineType) -> NodeResources:
     """Return the resources that the kubelet reserves for itself and the container runtime."""
-    total = capacity(machine)
+    vendor = vendor_of(machine)
     return NodeResources(
-        round(by_bands(total.cpu_millicores, ((1000, 0.06), (1000, 0.01), (2000, 0.005)), 0.0025)),
-        vendor_of(machine).reserved_memory_mib(machine),
+        round(vendor.reserved_cpu_millicores(capacity(machine).cpu_millicores)),
+        vendor.reserved_memory_mib(machine),
     )
