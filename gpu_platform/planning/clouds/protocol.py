@@ -33,6 +33,7 @@ from gpu_platform.planning.clouds.section import (
 from gpu_platform.planning.clouds.storage import ClaimSizes, MountProblem, StoragePlan, VolumeSidecar
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
+from gpu_platform.stack._types import NodeGate
 from gpu_platform.stack.cluster import Cluster, Operator
 from gpu_platform.stack.compute_class import ComputeClass
 from gpu_platform.stack.pool import Pool
@@ -132,6 +133,11 @@ class CloudPools:
     """
     check_nodes: Callable[[Pool, Problems], None] = _nothing
     """Record problems with the pool's `nodes` that do not depend on its machine type.
+
+    `problems` points to the pool.
+    """
+    check_gate: Callable[[Pool, NodeGate, Problems], None] = _nothing
+    """Record why the pool's new nodes cannot have a taint that the node agent removes later.
 
     `problems` points to the pool.
     """

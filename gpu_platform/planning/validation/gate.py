@@ -39,6 +39,9 @@ def check(context: CompleteContext) -> None:
     """
     validation = context.environment.validation
     gates = [node_gate(pool, validation, partitioned=_is_mig(pool, context)) for pool in context.environment.pools]
+    for index, (pool, gate) in enumerate(zip(context.environment.pools, gates, strict=True)):
+        if context.catalog.has_gpus(pool.machine_type):
+            context.cloud.pools.check_gate(pool, gate, context.at(f"pools[{index}]"))
     if "max_held_percent" in validation.model_fields_set and "always" not in gates:
         context.at("validation").at("max_held_percent").add(
             f"{validation.max_held_percent}, but no pool taints failing nodes",
