@@ -14,13 +14,13 @@ from __future__ import annotations
 from gpu_platform.base import names
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.planning.clouds.autoscaled_gpus import offered_gpus
 from gpu_platform.planning.clouds.gke.capacity import fixed_count_fix, sizes
 from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
 from gpu_platform.planning.problems import Problems
-from gpu_platform.planning.sharing.sharing import layouts_of
 from gpu_platform.stack.cluster import GkeCluster
 from gpu_platform.stack.pool import FlexStart, Pool
-from gpu_platform.stack.sharing import Mig, Mps, TimeSlicing
+from gpu_platform.stack.sharing import Mps, TimeSlicing
 
 
 def check_autoscaler(
@@ -33,7 +33,7 @@ def check_autoscaler(
     nodes = sizes(pool, cluster)
     if not machine.has_gpus or not nodes.autoscaled or pool.device_plugin == "provider":
         return
-    whole, others = _offered(pool, machine)
+    whole, others = offered_gpus(pool, machine)
     if not others or (whole and nodes.min > 0):
         return
     found = f"{nodes.min} to {counted(nodes.max, 'node')} that offer {others}"
@@ -72,20 +72,3 @@ def _fix(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog
         return f"write {fixed}"
     own = f"write device_plugin: provider{mode}, GKE's own sharing, which offers {names.GPU_RESOURCE}"
     return f"{own}, or {fixed}"
-
-
-def _offered(pool: Pool, machine: MachineType) -> tuple[bool, str]:
-    """Return whether the nodes advertise `nvidia.com/gpu`, and their other GPU resources as text."""
-    match pool.sharing:
-        case TimeSlicing() | Mps() as sharing if sharing.rename:
-            return False, names.SHARED_GPU_RESOURCE
-        case Mig(strategy="single") as sharing if sharing.replicas > 1 and sharing.rename:
-            return False, names.SHARED_GPU_RESOURCE
-        case Mig(strategy="mixed") as sharing:
-            entries = tuple(layouts_of(sharing))
-            profiles = sorted({profile for entry in entries for profile in entry.layout})
-            partitioned = {device for entry in entries for device in entry.devices or range(machine.gpu_count)}
-            whole = not partitioned >= set(range(machine.gpu_count))
-            return whole, ", ".join(names.mig_resource(profile) for profile in profiles)
-        case _:
-            return True, ""
