@@ -77,6 +77,12 @@ def _refusal(
             f"{name} only on {one}: {one.because}",
             one.fix or f"remove {name}",
         )
+    if not options:  # the provider supports no variant and no value
+        return (
+            f"{value!r} on provider {provider}",
+            f"{value} only on {one}: {one.because}",
+            one.fix or "remove the entry",
+        )
     fix = f"write {name}: {options[0]}" if tells_variant or field.is_required() else f"remove {name}"
     return (
         f"{value!r} on provider {provider}",
