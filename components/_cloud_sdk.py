@@ -9,13 +9,13 @@ import pulumi
 
 from gpu_platform.base.errors import BadInput, Problem
 
-_EXTRAS: Final = {"pulumi_aws": "aws", "pulumi_gcp": "gcp"}
+_EXTRAS: Final = {"pulumi_aws": "aws", "pulumi_azure": "azure", "pulumi_gcp": "gcp"}
 """Maps the Python module of each cloud's SDK to the package extra that installs the SDK."""
 
 
 def components_of(cloud: str) -> Any:  # noqa: ANN401 - a module
-    """Return the package with the components of a cloud, `eks` or `gke`. Raises pulumi.RunError if its SDK is
-    missing.
+    """Return the package with the components of a cloud, `eks`, `gke` or `aks`. Raises pulumi.RunError if its SDK
+    is missing.
     """
     try:
         return importlib.import_module(f"components.{cloud}")

@@ -4,7 +4,8 @@ Results name the kind and place of the credentials and never contain a secret. T
 looked up, because that needs the network.
 
 Sources: AWS SDKs and tools reference, credential provider chain; Google Cloud, how Application Default Credentials
-work, and the variables of Pulumi's Google provider; read 2026-11-21.
+work, and the variables of Pulumi's Google provider; read 2026-11-21. Azure: terraform-provider-azurerm, guides on
+authentication; read 2026-11-30.
 """
 
 from __future__ import annotations
@@ -35,6 +36,20 @@ def aws_sources(environment: Mapping[str, str] = os.environ) -> list[str]:
 def google_sources(environment: Mapping[str, str] = os.environ) -> list[str]:
     """Return the kinds and places of the Google Cloud credentials on this machine, in order of precedence."""
     return list(_google(environment))
+
+
+def azure_sources(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Return the kinds and places of the Azure credentials on this machine, in order of precedence."""
+    return list(_azure(environment))
+
+
+def _azure(environment: Mapping[str, str]) -> Iterator[str]:
+    if environment.get("ARM_CLIENT_ID") and environment.get("ARM_TENANT_ID"):
+        yield "service principal or workload identity of the Pulumi provider (ARM_CLIENT_ID)"
+    home = Path(environment.get("AZURE_CONFIG_DIR") or Path(environment.get("HOME", "~")).expanduser() / ".azure")
+    profile = home / "azureProfile.json"
+    if profile.is_file():
+        yield f"login of the Azure CLI in {home}"
 
 
 def _aws(environment: Mapping[str, str]) -> Iterator[str]:
@@ -95,9 +110,13 @@ def _google_kind(path: Path) -> str:
     return kind if isinstance(kind, str) else ""
 
 
-_SOURCES: Final[Mapping[str, Callable[[], list[str]]]] = {"aws": aws_sources, "google": google_sources}
+_SOURCES: Final[Mapping[str, Callable[[], list[str]]]] = {
+    "aws": aws_sources,
+    "google": google_sources,
+    "azure": azure_sources,
+}
 
 
 def credential_sources(kind: str) -> list[str]:
-    """Return the credentials on this machine for one cloud. `kind` is `aws` or `google`."""
+    """Return the credentials on this machine for one cloud. `kind` is `aws`, `google` or `azure`."""
     return _SOURCES[kind]()

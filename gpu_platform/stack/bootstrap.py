@@ -95,8 +95,8 @@ class Bootstrap(SpecModel):
         tuple[NodeCommand, ...],
         On(
             ("eks",),
-            "GKE node pools support only a script, no commands",
-            fix="set script, or use a DaemonSet instead",
+            "GKE node pools support only a script, and AKS node pools neither scripts nor commands",
+            fix="use a DaemonSet instead",
         ),
     ] = Field(default=(), max_length=50, examples=[["update-ca-trust"]])
     """Lines of a bash script for the image family al2023 on EKS. The script runs as root at the first boot, before
@@ -109,7 +109,7 @@ class Bootstrap(SpecModel):
         On(
             ("eks",),
             "they are settings of Bottlerocket, which is only available on EKS",
-            fix="set kubelet or script, or use a DaemonSet instead",
+            fix="set kubelet, or use a DaemonSet instead",
         ),
     ] = Field(
         default=dict[str, Any](),
@@ -121,7 +121,11 @@ class Bootstrap(SpecModel):
     """
     script: Annotated[
         NodeScript | None,
-        On(("gke",), "EC2 nodes receive commands in their user data", fix="set commands or settings"),
+        On(
+            ("gke",),
+            "EC2 nodes receive commands in their user data, and AKS nodes run no scripts",
+            fix="remove script",
+        ),
     ] = None
     """Bash script that GKE runs on new nodes."""
     kubelet: KubeletLimits | None = None

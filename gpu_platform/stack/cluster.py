@@ -18,10 +18,12 @@ from gpu_platform.stack._types import (
     GcpLabelKey,
     GcpLabelValue,
     KubeconfigPath,
+    KubernetesVersion,
     OperatorVersion,
     SpecModel,
     Zone,
 )
+from gpu_platform.stack.aks import AksCluster
 from gpu_platform.stack.declared import SetsProperties
 from gpu_platform.stack.eks_access import IamPrincipal, Login, Oidc
 from gpu_platform.stack.eks_network import EksNetwork, Iam, RoleArn, SubnetId
@@ -38,7 +40,6 @@ _PROJECT_ID = worded(
     "ending with a hyphen",
 )
 SecurityGroupId = Annotated[str, Field(pattern=r"^sg-[0-9a-f]{8,17}$", examples=["sg-0a1b2c3d4e5f60718"])]
-KubernetesVersion = Annotated[str, Field(pattern=r"^1\.\d{2}$", examples=["1.36"])]
 
 
 class SandboxCluster(SpecModel):
@@ -356,16 +357,18 @@ class GkeCluster(SpecModel):
         return self.production if self.protect is None else self.protect
 
 
-Cluster = Annotated[SandboxCluster | ExistingCluster | EksCluster | GkeCluster, Field(discriminator="provider")]
+Cluster = Annotated[
+    SandboxCluster | ExistingCluster | EksCluster | GkeCluster | AksCluster, Field(discriminator="provider")
+]
 
 
 class Driver(SpecModel):
     """NVIDIA driver in the stack file: its version, and what installs it."""
 
-    owner: Literal["operator", "host"] | None = None
+    owner: Annotated[Literal["operator", "host"] | None, SetsProperties(aks=("gpu_profile",))] = None
     """What installs the driver. `operator` runs a driver container on every GPU node. With `host`, the node image
-    contains the driver, or GKE installs it. The default is `host` if the pool's node image contains a driver, else
-    `operator`.
+    contains the driver, or GKE or AKS installs it. The default is `host` if the pool's node image contains a
+    driver, else `operator`.
     """
     version: str | None = Field(default=None, pattern=r"^\d{3}(\.\d+)*$", examples=["580.173.02"])
     """Driver version. By default, the operator release determines it. If the node image contains the driver or the

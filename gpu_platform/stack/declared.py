@@ -15,12 +15,13 @@ from typing import Any, Literal
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-Provider = Literal["sandbox", "existing", "eks", "gke"]
+Provider = Literal["sandbox", "existing", "eks", "gke", "aks"]
 PROVIDER_NAMES: dict[Provider, str] = {
     "sandbox": "the sandbox",
     "existing": "an existing cluster",
     "eks": "EKS",
     "gke": "GKE",
+    "aks": "AKS",
 }
 
 
@@ -53,6 +54,7 @@ class SetsProperties:
     eks: tuple[str, ...] = ()
     karpenter: tuple[str, ...] = ()
     gke: tuple[str, ...] = ()
+    aks: tuple[str, ...] = ()
     sandbox: tuple[str, ...] = ()
 
 
@@ -63,7 +65,7 @@ class OnlyWithGpus:
     because: str
 
 
-ON_CLOUDS = On(("eks", "gke"), "elsewhere the program creates no cloud nodes")
+ON_CLOUDS = On(("eks", "gke", "aks"), "elsewhere the program creates no cloud nodes")
 
 
 def joined(words: Iterable[str], last: Literal["and", "or"]) -> str:

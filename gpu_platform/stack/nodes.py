@@ -7,14 +7,22 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpu_platform.stack._types import Quantity, SpecModel
-from gpu_platform.stack.declared import ON_CLOUDS, On, SetsProperties
+from gpu_platform.stack.declared import On, SetsProperties
 from gpu_platform.stack.keys import Key
 from gpu_platform.stack.patterns import worded
 
-ImageFamily = Literal["al2023", "bottlerocket", "cos", "ubuntu"]
+ImageFamily = Literal["al2023", "bottlerocket", "cos", "ubuntu", "ubuntu2204", "ubuntu2404", "azurelinux3"]
 
 
-_OWN_IMAGE = On(("eks",), "GKE nodes run Google's images, and the driver is installed on them afterwards")
+_OWN_IMAGE = On(
+    ("eks",), "GKE and AKS nodes run the cloud's images, and the driver is installed on them afterwards"
+)
+_NO_RELEASE = On(
+    ("eks", "gke"),
+    "a new node pool of AKS always has the newest node image",
+    fix="remove release; az aks nodepool upgrade --node-image-only renews the images of a pool",
+)
+_NO_IMAGE_CACHE = On(("eks", "gke"), "the program does not set up artifact streaming on AKS")
 
 
 class Image(SpecModel):
@@ -22,14 +30,22 @@ class Image(SpecModel):
 
     family: Annotated[
         ImageFamily | None,
-        On(("eks",), "GKE has different image families", values=("al2023", "bottlerocket")),
-        On(("gke",), "EKS has different image families", values=("cos", "ubuntu")),
+        On(("eks",), "GKE and AKS have different image families", values=("al2023", "bottlerocket")),
+        On(("gke",), "EKS and AKS have different image families", values=("cos", "ubuntu")),
+        On(
+            ("aks",),
+            "EKS and GKE have different image families",
+            values=("ubuntu2204", "ubuntu2404", "azurelinux3"),
+        ),
         SetsProperties(
-            eks=("ami_type",), karpenter=("node_class",), gke=("image_type", "shielded_instance_config")
+            eks=("ami_type",),
+            karpenter=("node_class",),
+            gke=("image_type", "shielded_instance_config"),
+            aks=("os_sku",),
         ),
     ] = None
-    """Image family: al2023 or bottlerocket on EKS, cos or ubuntu on GKE. The default is al2023 on EKS and cos on
-    GKE.
+    """Image family: al2023 or bottlerocket on EKS, cos or ubuntu on GKE, ubuntu2204, ubuntu2404 or azurelinux3 on
+    AKS. The default is al2023 on EKS, cos on GKE, and ubuntu2404 on AKS.
     """
     ami: Annotated[
         str | None, _OWN_IMAGE, SetsProperties(eks=("ami_type", "image_id"), karpenter=("node_class",))
@@ -37,7 +53,7 @@ class Image(SpecModel):
     """A custom AMI on EKS, based on the image family."""
     release: Annotated[
         str | None,
-        ON_CLOUDS,
+        _NO_RELEASE,
         SetsProperties(eks=("release_version",), karpenter=("node_class",), gke=("version",)),
     ] = Field(
         default=None,
@@ -54,7 +70,7 @@ class Image(SpecModel):
     """
     fast_pull: Annotated[
         bool,
-        ON_CLOUDS,
+        _NO_IMAGE_CACHE,
         SetsProperties(
             eks=("user_data", "block_device_mappings"), karpenter=("node_class",), gke=("gcfs_config",)
         ),
@@ -67,7 +83,7 @@ class Image(SpecModel):
     """
     cache: Annotated[
         str | None,
-        ON_CLOUDS,
+        _NO_IMAGE_CACHE,
         SetsProperties(eks=("block_device_mappings",), karpenter=("node_class",), gke=("secondary_boot_disks",)),
     ] = Field(
         default=None,
@@ -122,18 +138,24 @@ class Disk(SpecModel):
 
     size_gb: int = Field(default=200, ge=20, le=16384)
     type: Annotated[
-        Literal["gp3", "io2", "pd-balanced", "pd-ssd", "hyperdisk-balanced"] | None,
+        Literal["gp3", "io2", "pd-balanced", "pd-ssd", "hyperdisk-balanced", "managed", "ephemeral"] | None,
         On(("eks",), "it is a type of EBS volume", values=("gp3", "io2")),
         On(
             ("gke",),
             "it is a type of Google Cloud disk",
             values=("pd-balanced", "pd-ssd", "hyperdisk-balanced"),
         ),
+        On(("aks",), "it is a type of OS disk on AKS", values=("managed", "ephemeral")),
     ] = None
     """Disk type. The default is gp3 on EKS. On GKE, it is pd-balanced, or hyperdisk-balanced if the machine type
-    supports no other type.
+    supports no other type. On AKS, it is `ephemeral` (on the machine's own disk, which costs nothing) if the
+    machine type has enough space, or else `managed` (a network disk).
     """
-    kms_key: Annotated[Key | None, SetsProperties(gke=("boot_disk_kms_key",))] = None
+    kms_key: Annotated[
+        Key | None,
+        On(("eks", "gke"), "the program sets no keys of disks on AKS"),
+        SetsProperties(gke=("boot_disk_kms_key",)),
+    ] = None
     """Customer-managed key: the ARN of the key or of an alias, or the name of a Cloud KMS key. By default, the
     cloud's default key is used.
     """
@@ -177,12 +199,12 @@ class Upgrade(SpecModel):
 
     strategy: Annotated[
         Literal["surge", "blue-green"],
-        On(("gke",), "EKS replaces the nodes of a node group a few at a time", values=("blue-green",)),
+        On(("gke",), "EKS and AKS replace the nodes of a pool a few at a time", values=("blue-green",)),
     ] = "surge"
     max_surge: Annotated[
         int | None,
         On(
-            ("gke",),
+            ("gke", "aks"),
             "EKS starts as many extra nodes as may be unavailable at once, or none for reserved capacity",
             fix="write max_unavailable instead",
         ),

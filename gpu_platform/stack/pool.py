@@ -67,23 +67,31 @@ class Count(SpecModel):
         return self
 
 
-_BOUGHT = On(("eks", "gke"), "elsewhere the program buys no capacity", fix="remove capacity")
+_BOUGHT = On(("eks", "gke", "aks"), "elsewhere the program buys no capacity", fix="remove capacity")
+_RESERVED = On(
+    ("eks", "gke"), "the program does not use capacity reservation groups of Azure", fix="remove capacity"
+)
 
 
 _CAPACITY_TYPE = SetsProperties(
-    eks=("capacity_type", "node_group_name"), karpenter=("requirements",), gke=("provisioning",)
+    eks=("capacity_type", "node_group_name"),
+    karpenter=("requirements",),
+    gke=("provisioning",),
+    aks=("scale_set_priority",),
 )
 _RESERVATION = SetsProperties(
     eks=("capacity_reservation",), karpenter=("node_class",), gke=("reservation_affinity",)
 )
-_ZONES = SetsProperties(eks=("subnet_ids",), karpenter=("requirements",), gke=("node_locations",))
+_ZONES = SetsProperties(
+    eks=("subnet_ids",), karpenter=("requirements",), gke=("node_locations",), aks=("availability_zones",)
+)
 
 
 _Alternatives = Annotated[
     Annotated[tuple[str, ...], Field(min_length=1, max_length=19)] | None,
     On(
         ("eks",),
-        "a GKE node pool has exactly one machine type",
+        "a node pool of GKE or AKS has exactly one machine type",
         fix="write a pool for each machine type, and list them in order of preference in compute_classes",
     ),
     SetsProperties(eks=("instance_types",), karpenter=("requirements",)),
@@ -120,7 +128,7 @@ _RESERVATION_NAME = SetsProperties(gke=("reservation_affinity",))
 class Reservation(SpecModel):
     """An existing capacity reservation in the cloud. Its zone and terms were set when it was created."""
 
-    type: Annotated[Literal["reservation"], _BOUGHT, _CAPACITY_TYPE]
+    type: Annotated[Literal["reservation"], _RESERVED, _CAPACITY_TYPE]
     reservation: Annotated[str, _RESERVATION] = Field(examples=["cr-0a1b2c3d4e5f60718", "h100-pool"])
     """ID of an On-Demand Capacity Reservation on EKS, or name of a Compute Engine reservation on GKE."""
     zone: Annotated[Zone, _ZONES]
@@ -210,22 +218,24 @@ class Placement(SpecModel):
     """Physical placement of the pool's nodes relative to each other."""
 
     type: Annotated[
-        Literal["none", "cluster", "compact"],
+        Literal["none", "cluster", "compact", "proximity"],
         On(("eks",), "EC2 has cluster placement groups", values=("cluster",)),
         On(("gke",), "Compute Engine has compact placement policies", values=("compact",)),
+        On(("aks",), "Azure has proximity placement groups", values=("proximity",)),
     ] = "none"
-    """Type of placement. `cluster` is an EC2 placement group, and `compact` is a GKE compact placement policy."""
+    """Type of placement. `cluster` is an EC2 placement group, `compact` is a GKE compact placement policy, and
+    `proximity` is an Azure proximity placement group, which keeps nodes in one data center.
+    """
     group: str | None = None
-    """Name of an existing placement group or resource policy. If unset, the program creates a new one. On GKE, a
+    """Name of an existing placement group or resource policy, or on AKS the resource ID of an existing proximity
+    placement group. If unset, the program creates a new one. On GKE, a
     reservation that is not dense accepts only the placement policy that it was created with. For such a
     reservation, name that policy here.
     """
 
 
-_KUBELET = On(
-    ("eks", "gke"), "elsewhere the program does not configure the kubelet, and nodes only report the policy"
-)
-_SCOPE = On(("eks", "gke", "sandbox"), "on existing nodes the program does not configure the kubelet")
+_KUBELET = On(("eks", "gke"), "elsewhere the program cannot set it, and nodes only report the policy")
+_SCOPE = On(("eks", "gke", "sandbox"), "elsewhere the program cannot set it")
 
 
 class Topology(SpecModel):
@@ -274,7 +284,7 @@ class NodeSharing(SpecModel):
     """
 
 
-_KARPENTER = On(("eks",), "GKE has a built-in autoscaler, and count sets its limits")
+_KARPENTER = On(("eks",), "GKE and AKS have a built-in autoscaler, and count sets its limits")
 
 
 class Pool(SpecModel):
@@ -287,6 +297,7 @@ class Pool(SpecModel):
             eks=("instance_type",),
             karpenter=("requirements",),
             gke=("guest_accelerator", "local_ssd", "machine_type"),
+            aks=("vm_size",),
             sandbox=("machine_type",),
         ),
     ]
@@ -294,7 +305,7 @@ class Pool(SpecModel):
     prices. A type without GPUs makes the pool a CPU pool, in which no GPU software runs and fields about GPUs
     are refused.
     """
-    count: Annotated[Count, SetsProperties(gke=("node_count",))]
+    count: Annotated[Count, SetsProperties(gke=("node_count",), aks=("count",))]
     capacity: Capacity = OnDemand()
     headroom: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Number of GPUs that are kept free for the next pods, in a pool with an autoscaler. Pods of the lowest
@@ -316,7 +327,12 @@ class Pool(SpecModel):
     placement: Annotated[
         Placement | None,
         ON_CLOUDS,
-        SetsProperties(eks=("placement_group",), karpenter=("node_class",), gke=("placement_policy",)),
+        SetsProperties(
+            eks=("placement_group",),
+            karpenter=("node_class",),
+            gke=("placement_policy",),
+            aks=("proximity_placement_group",),
+        ),
     ] = None
     """Physical placement of the nodes. The default is `cluster` or `compact` for training pools with several
     nodes, RDMA interfaces and no reservation.
@@ -351,17 +367,26 @@ class Pool(SpecModel):
     topology: Annotated[
         Topology | None,
         OnlyWithGpus("its policies align GPUs and NICs with CPUs"),
-        SetsProperties(eks=("user_data",), karpenter=("node_class",), gke=("kubelet_config",)),
+        SetsProperties(
+            eks=("user_data",), karpenter=("node_class",), gke=("kubelet_config",), aks=("kubelet_config",)
+        ),
     ] = None
     tuning: Annotated[
         Tuning | None,
         ON_CLOUDS,
-        SetsProperties(eks=("user_data",), karpenter=("node_class",), gke=("linux_node_config",)),
+        SetsProperties(
+            eks=("user_data",), karpenter=("node_class",), gke=("linux_node_config",), aks=("linux_os_config",)
+        ),
     ] = None
     bootstrap: Annotated[
         Bootstrap | None,
         ON_CLOUDS,
-        SetsProperties(eks=("user_data",), karpenter=("node_class",), gke=("kubelet_config", "linux_node_config")),
+        SetsProperties(
+            eks=("user_data",),
+            karpenter=("node_class",),
+            gke=("kubelet_config", "linux_node_config"),
+            aks=("kubelet_config",),
+        ),
     ] = None
     """Settings that a company adds to the nodes before they join the cluster, such as commands, a script or
     kubelet limits. Changing them rolls the nodes.
@@ -373,8 +398,8 @@ class Pool(SpecModel):
         ON_CLOUDS,
         SetsProperties(eks=("tags",), karpenter=("node_class",)),
     ] = {}
-    """Company tags on the pool's instances and their disks, on EKS and GKE, in addition to the cluster's `tags`
-    (on GKE `labels`). On GKE they are resource labels, in lower case and with at most 63 characters.
+    """Company tags on the pool's instances and their disks, on EKS, GKE and AKS, in addition to the cluster's
+    `tags` (on GKE `labels`). On GKE they are resource labels, in lower case and with at most 63 characters.
     """
     taints: Annotated[tuple[Taint, ...], Field(max_length=50), SetsProperties(karpenter=("template",))] = ()
     """Taints in addition to `nvidia.com/gpu=present:NoSchedule`, which every GPU pool has. A CPU pool has only
@@ -399,6 +424,7 @@ class Pool(SpecModel):
     device_plugin: Annotated[
         Literal["operator", "provider"] | None,
         ON_CLOUDS,
+        On(("eks", "gke"), "on AKS the GPU Operator runs the device plugin", values=("provider",)),
         OnlyWithGpus("a device plugin advertises GPUs"),
         SetsProperties(gke=("gpu_driver_installation_config",)),
     ] = None
@@ -413,21 +439,31 @@ class Pool(SpecModel):
         SetsProperties(eks=("network_interfaces",), karpenter=("node_class",), gke=("additional_networks",)),
     ] = Network()
     disk: Annotated[
-        Disk, ON_CLOUDS, SetsProperties(eks=("block_device_mappings",), karpenter=("node_class",), gke=("disk",))
+        Disk,
+        ON_CLOUDS,
+        SetsProperties(eks=("block_device_mappings",), karpenter=("node_class",), gke=("disk",), aks=("os_disk",)),
     ] = Disk()
-    local_nvme: Annotated[bool, ON_CLOUDS, SetsProperties(eks=("user_data",), karpenter=("node_class",))] = True
-    """Use the machine's local NVMe disks, if it has any, for the ephemeral storage of pods."""
+    local_nvme: Annotated[
+        bool,
+        On(("eks", "gke"), "elsewhere the program does not set up local disks"),
+        SetsProperties(eks=("user_data",), karpenter=("node_class",)),
+    ] = True
+    """Use the machine's local NVMe disks, if it has any, for the ephemeral storage of pods. On AKS, they are left
+    unused.
+    """
     upgrade: Annotated[
         Upgrade,
         On(
-            ("eks", "gke"),
+            ("eks", "gke", "aks"),
             "elsewhere the program does not replace nodes",
             fix="remove upgrade; changes.max_unavailable is the number of nodes whose driver is upgraded at a "
             "time",
         ),
     ] = Upgrade()
     repair: Annotated[bool | None, ON_CLOUDS] = None
-    """Let the cloud replace unhealthy nodes. By default, it is enabled if the capacity type allows it."""
+    """Let the cloud replace unhealthy nodes. By default, it is enabled if the capacity type allows it. AKS always
+    repairs nodes.
+    """
     protect: bool = False
     """Refuse to remove, rename or replace the pool, and to destroy the stack. To remove the protection, first
     deploy `protect: false`.

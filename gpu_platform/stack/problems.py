@@ -219,6 +219,7 @@ def _example_of(name: str, schema: Schema, root: Schema) -> str:
 _OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "eks": ("aws", "amazon", "ec2"),
     "gke": ("gcp", "google"),
+    "aks": ("azure", "microsoft"),
     "sandbox": ("local", "kind", "minikube", "k3s"),
     "existing": ("kubernetes", "k8s", "on-prem", "onprem", "kubeconfig"),
     "advisory": ("warn", "warning", "info", "audit"),

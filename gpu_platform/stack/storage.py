@@ -12,6 +12,8 @@ from gpu_platform.stack.declared import On
 from gpu_platform.stack.keys import AwsKey, Key
 from gpu_platform.stack.patterns import worded
 
+_KEY = On(("eks", "gke"), "the program sets no keys of volumes on AKS")
+_NOT_ON_AKS = On(("eks", "gke"), "the program does not set it up on AKS")
 _KMS_ON_EKS = On(
     ("eks",),
     "the driver of Managed Lustre does not support customer-managed keys",
@@ -26,18 +28,22 @@ class DiskStorage(SpecModel):
 
     type: Literal["disk"]
     disk: Annotated[
-        Literal["gp3", "io2", "pd-balanced", "pd-ssd", "hyperdisk-balanced"] | None,
+        Literal["gp3", "io2", "pd-balanced", "pd-ssd", "hyperdisk-balanced", "standard-ssd", "premium-ssd"] | None,
         On(("eks",), "it is a type of EBS volume", values=("gp3", "io2")),
         On(
             ("gke",),
             "it is a type of Google Cloud disk",
             values=("pd-balanced", "pd-ssd", "hyperdisk-balanced"),
         ),
+        On(("aks",), "it is a type of Azure disk", values=("standard-ssd", "premium-ssd")),
     ] = None
-    """Disk type. The default is gp3 on EKS. On GKE, it is pd-balanced, or hyperdisk-balanced on an existing
-    cluster if its pools can attach no other type. A new cluster with such pools requires this field.
+    """Disk type. The default is gp3 on EKS, and premium-ssd on AKS. On GKE, it is pd-balanced, or
+    hyperdisk-balanced on an existing cluster if its pools can attach no other type. A new cluster with such pools
+    requires this field.
     """
-    iops: int | None = Field(default=None, ge=100, le=256000)
+    iops: Annotated[int | None, On(("eks", "gke"), "the size of an Azure disk determines its IOPS")] = Field(
+        default=None, ge=100, le=256000
+    )
     """IOPS of each volume, for gp3, io2 and hyperdisk-balanced. The field is required for io2. The default depends
     on the disk type.
     """
@@ -47,33 +53,33 @@ class DiskStorage(SpecModel):
     """
     retain: bool = False
     """Keep the disk when its claim is deleted. The disk continues to cost money."""
-    kms_key: Key | None = None
+    kms_key: Annotated[Key | None, _KEY] = None
     """Customer-managed key: its ARN, or the name of a Cloud KMS key. By default, the cloud's default key is used.
     """
 
 
 class NfsStorage(SpecModel):
-    """Directories that the pods of many nodes share over NFS (EFS or Filestore), for code, environments and small
-    datasets.
+    """Directories that the pods of many nodes share over NFS (EFS, Filestore or Azure Files), for code,
+    environments and small datasets.
     """
 
     type: Literal["nfs"]
-    file_system: Annotated[str | None, On(("eks",), "Filestore creates an instance for each claim")] = Field(
-        default=None, pattern=r"^fs-[0-9a-f]{8,40}$", examples=["fs-0a1b2c3d4e5f60718"]
+    file_system: Annotated[str | None, On(("eks",), "Filestore and Azure Files create a share for each claim")] = (
+        Field(default=None, pattern=r"^fs-[0-9a-f]{8,40}$", examples=["fs-0a1b2c3d4e5f60718"])
     )
     """An existing EFS file system on EKS. Each claim is a directory in the file system. If unset, the program
     creates a file system, which `destroy` keeps.
     """
     tier: Annotated[
         Literal["basic-hdd", "basic-ssd", "zonal", "enterprise"] | None,
-        On(("gke",), "EFS has no tiers, because its throughput is elastic"),
+        On(("gke",), "only Filestore has such tiers"),
     ] = None
     """Service tier of Filestore on GKE. The default is `zonal`."""
     retain: bool = True
     """Keep the data when its claim is deleted. The data continues to cost money. EFS (on EKS) keeps the files in
     any case.
     """
-    kms_key: Key | None = None
+    kms_key: Annotated[Key | None, _KEY] = None
     """Customer-managed key of the file system that the program creates (EKS), or of each instance (GKE)."""
 
 
@@ -82,7 +88,7 @@ class LustreStorage(SpecModel):
     for checkpoints and training data.
     """
 
-    type: Literal["lustre"]
+    type: Annotated[Literal["lustre"], _NOT_ON_AKS]
     throughput: Literal[125, 250, 500, 1000] = 250
     """Throughput in MB/s per TiB of the claim."""
     zone: Zone | None = None
@@ -104,7 +110,7 @@ class BucketStorage(SpecModel):
     name of this entry.
     """
 
-    type: Literal["bucket"]
+    type: Annotated[Literal["bucket"], _NOT_ON_AKS]
     bucket: str = Field(pattern=BUCKET_NAME, examples=["acme-datasets"])
     """Name of the bucket. The program neither creates nor deletes it. On EKS, the bucket must be in the cluster's
     region.
@@ -160,7 +166,7 @@ class ExistingStorage(SpecModel):
     one of its directories.
     """
 
-    type: Literal["existing"]
+    type: Annotated[Literal["existing"], _NOT_ON_AKS]
     system: Annotated[
         Literal["efs", "fsx-lustre", "filestore", "managed-lustre"],
         On(("eks",), "it is an AWS file system", values=("efs", "fsx-lustre")),

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gpu_platform.stack._types import SpecModel
 from gpu_platform.stack.bucket_paths import BUCKET_NAME, BUCKET_PREFIX, KMS_OF_BUCKET
-from gpu_platform.stack.declared import ON_CLOUDS, On
+from gpu_platform.stack.declared import On
 from gpu_platform.stack.keys import AwsKey
 from gpu_platform.stack.patterns import SERVICE_ACCOUNT
 
@@ -50,7 +50,9 @@ class TeamIdentity(SpecModel):
     either `buckets`, or an existing role or service account.
     """
 
-    buckets: Annotated[tuple[TeamBucket, ...], ON_CLOUDS, Field(max_length=50)] = ()
+    buckets: Annotated[
+        tuple[TeamBucket, ...], On(("eks", "gke"), "elsewhere the program grants no roles"), Field(max_length=50)
+    ] = ()
     """Buckets that the team may use. The identity has no other permissions. On EKS, the program creates an IAM
     role for it.
     """

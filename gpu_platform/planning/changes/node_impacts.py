@@ -51,7 +51,7 @@ _EMPTY_FIRST: Final = (
 )
 # Property that contains the zones of a pool, by platform.
 # On these platforms, a pool keeps its present zones if the stack file no longer sets zones.
-_ZONES: Final = {"eks": "subnet_ids", "gke": "node_locations"}
+_ZONES: Final = {"eks": "subnet_ids", "gke": "node_locations", "aks": "availability_zones"}
 _PARTITIONED: Final = "a GPU is partitioned again only while no process uses it"
 # The operator's upgrade controller is on by default, and upgrades one node at a time (maxParallelUpgrades).
 # Source: NVIDIA GPU Operator docs, "GPU Driver Upgrades", read 2026-11-22.

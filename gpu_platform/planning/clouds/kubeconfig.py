@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 EXEC_API = "client.authentication.k8s.io/v1beta1"
+_AKS_SERVER = "6dae42f8-4368-4678-94ff-3960e28e3630"
+"""Application that all AKS clusters share, in every tenant. Source: azure.github.io/kubelogin, read 2026-11-30."""
 
 
 def eks_kubeconfig(
@@ -61,6 +63,26 @@ def gke_kubeconfig(
             "interactiveMode": "Never",
             "provideClusterInfo": True,
             "installHint": "install it: gcloud components install gke-gcloud-auth-plugin",
+        },
+    )
+
+
+def aks_kubeconfig(name: str, endpoint: str, certificate_authority: str) -> str:
+    """Return the kubeconfig of an AKS cluster as JSON text. Its context is named `name`.
+
+    `endpoint` (https://...) and `certificate_authority` (base64 PEM) are in the format that the AKS API returns.
+    kubelogin uses the token of the Azure CLI.
+    """
+    return _kubeconfig(
+        name,
+        {"server": endpoint, "certificate-authority-data": certificate_authority},
+        {
+            "apiVersion": EXEC_API,
+            "command": "kubelogin",
+            "args": ["get-token", "--login", "azurecli", "--server-id", _AKS_SERVER],
+            "interactiveMode": "Never",
+            "provideClusterInfo": False,
+            "installHint": "install kubelogin: az aks install-cli",
         },
     )
 

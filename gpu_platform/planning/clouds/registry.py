@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from gpu_platform.planning.clouds.first_stack import FirstStack
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.maintenance.section import WindowPlan
-from gpu_platform.stack.cluster import Cluster, EksCluster, ExistingCluster, GkeCluster, SandboxCluster
+from gpu_platform.stack.cluster import AksCluster, Cluster, EksCluster, ExistingCluster, GkeCluster, SandboxCluster
 from gpu_platform.stack.pool import Pool
 from gpu_platform.stack.storage import StorageClass
 
@@ -48,14 +48,19 @@ def cloud_of(
             from gpu_platform.planning.clouds.gke.cloud import gke
 
             return gke(cluster, window, storage=storage, members=members, identities=identities, teams=teams)
+        case AksCluster():
+            from gpu_platform.planning.clouds.aks.cloud import aks
+
+            return aks(cluster, storage=storage, members=members, teams=teams)
 
 
 def first_stacks() -> Mapping[str, FirstStack]:
     """Return the settings of `init` by the provider's name, in the order in which `init` offers the providers."""
+    from gpu_platform.planning.clouds.aks import first_stack as aks
     from gpu_platform.planning.clouds.eks import first_stack as eks
     from gpu_platform.planning.clouds.existing import first_stack as existing
     from gpu_platform.planning.clouds.gke import first_stack as gke
     from gpu_platform.planning.clouds.sandbox import first_stack as sandbox
 
-    modules = {"sandbox": sandbox, "existing": existing, "eks": eks, "gke": gke}
+    modules = {"sandbox": sandbox, "existing": existing, "eks": eks, "gke": gke, "aks": aks}
     return {provider: module.FIRST_STACK for provider, module in modules.items()}

@@ -1,0 +1,1 @@
+"""Plan clusters and pools of Azure Kubernetes Service, with the names of the AKS API."""

@@ -1,0 +1,169 @@
+"""The provider for Azure Kubernetes Service."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from gpu_platform.catalog import Catalog
+from gpu_platform.planning.clouds import daemonsets
+from gpu_platform.planning.clouds.aks.cluster import StackDemands, check_aks_cluster, plan_aks_cluster
+from gpu_platform.planning.clouds.aks.cluster_settings import cluster_settings
+from gpu_platform.planning.clouds.aks.logins import check_members, login_commands, login_notes
+from gpu_platform.planning.clouds.aks.plan import AksClusterPlan, AksPoolPlan
+from gpu_platform.planning.clouds.aks.pools import (
+    added_taints,
+    check_aks_pool,
+    check_gate,
+    check_together,
+    plan_aks_pool,
+)
+from gpu_platform.planning.clouds.aks.prerequisites import aks_prerequisites
+from gpu_platform.planning.clouds.aks.properties import pool_properties
+from gpu_platform.planning.clouds.aks.software import aks_software, check_software, explain_software
+from gpu_platform.planning.clouds.aks.storage import check_aks_storage, claim_sizes, own_classes, plan_aks_storage
+from gpu_platform.planning.clouds.aks.system_pool import size_system_nodes, system_room
+from gpu_platform.planning.clouds.controllers import ControllerPods, Room, on_existing_nodes
+from gpu_platform.planning.clouds.daemonsets import DaemonSet, on_nodes
+from gpu_platform.planning.clouds.nodes import nodes_plan, rooms_of_cpu_pools
+from gpu_platform.planning.clouds.protocol import (
+    Cloud,
+    CloudControlPlane,
+    CloudLogins,
+    CloudNetwork,
+    CloudPools,
+    CloudSoftware,
+    CloudStorage,
+    OperatorSettings,
+)
+from gpu_platform.planning.clouds.section import CloudCluster, GrowingNodes
+from gpu_platform.planning.decision import Decided
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.problems import Problems
+from gpu_platform.stack.aks import AksCluster, AksSystemNodes, CreateAks
+from gpu_platform.stack.storage import StorageClass
+
+
+def aks(
+    cluster: AksCluster,
+    *,
+    storage: Mapping[str, StorageClass] | None = None,
+    members: Sequence[str] = (),
+    teams: Sequence[str] = (),
+) -> Cloud:
+    """Return the provider for an existing AKS cluster, or for one that the program creates.
+
+    `storage` contains the declared storage classes. `teams` are the names of all teams, and `members` the members
+    of all teams.
+    """
+    create = cluster.create
+    demands = StackDemands(storage=storage or {}, members=members, teams=teams)
+    return Cloud(
+        cluster=cluster,
+        access="outputs",
+        kubernetes=cluster.kubernetes,
+        region=cluster.region,
+        vendor="azure",
+        creates_nodes=True,
+        creates_cluster=create is not None,
+        managed_control_plane=True,
+        # Azure runs the autoscaler of AKS.
+        autoscaler_flags="nobody",
+        growing_nodes=_growing_nodes(create.system) if create is not None else None,
+        has_identities=False,
+        pools=CloudPools(
+            nodes=lambda pool, named: nodes_plan(pool, "cloud"),
+            plan=lambda pool, machine, needs, catalog: plan_aks_pool(pool, machine, cluster, needs, catalog),
+            added_taints=lambda pool, machine: added_taints(pool),
+            daemonsets=_daemonsets,
+            surge_nodes=_surge_nodes,
+            properties=pool_properties,
+            check=check_aks_pool,
+            check_gate=check_gate,
+            check_together=lambda pools, _, catalog, problems: check_together(pools, catalog, problems),
+        ),
+        software=CloudSoftware(
+            owners=aks_software,
+            explain=explain_software,
+            # A virtual machine cannot reset a GPU on its own.
+            operator_settings=lambda pools: OperatorSettings(reboots_for_mig=True),
+            check=lambda pool, _, operator, catalog, problems: check_software(pool, operator, problems),
+        ),
+        control_plane=CloudControlPlane(
+            plan=lambda stack, pools, release, catalog: plan_aks_cluster(
+                cluster, stack, pools, release, catalog, demands
+            ),
+            plan_controllers=partial(_plan_controllers, create),
+            system_rooms=_system_rooms,
+            settings=cluster_settings,
+            prerequisites=aks_prerequisites,
+            check=lambda pools, _, catalog, problems: check_aks_cluster(cluster, pools, catalog, problems),
+        ),
+        logins=CloudLogins(
+            commands=lambda members: login_commands(cluster),
+            notes=partial(login_notes, cluster),
+            check=check_members,
+        ),
+        network=CloudNetwork(
+            # Host names in policies need Advanced Container Networking Services, which the program does not
+            # enable.
+            host_policy=None,
+        ),
+        storage=CloudStorage(
+            own_classes=lambda storage, pools, catalog: own_classes(),
+            claim_sizes=claim_sizes,
+            check=lambda storage, pools, catalog, problems: check_aks_storage(storage, problems),
+            plan=lambda declared, stack, pools, kubernetes, catalog: plan_aks_storage(declared),
+        ),
+    )
+
+
+def _growing_nodes(system: AksSystemNodes) -> GrowingNodes | None:
+    """Return the autoscaled system nodes of a new cluster, or None if their number is fixed."""
+    if system.min == system.max:
+        return None
+    return GrowingNodes(
+        what="AKS adds system nodes", setting=f"cluster.create.system: {{min: {system.max}, max: {system.max}}}"
+    )
+
+
+def _daemonsets(pool: PoolPlan, catalog: Catalog) -> tuple[DaemonSet, ...]:
+    del catalog
+    return on_nodes((daemonsets.AKS,), operands=pool.software.operands)
+
+
+def _surge_nodes(pool: PoolPlan, cluster: CloudCluster) -> int:
+    assert isinstance(pool.cloud, AksPoolPlan)  # noqa: S101 - its pools are of this cloud
+    return pool.cloud.surge
+
+
+def _plan_controllers(
+    create: CreateAks | None,
+    cluster: CloudCluster | None,
+    pools: Sequence[PoolPlan],
+    controllers: Sequence[ControllerPods],
+    catalog: Catalog,
+    problems: Problems,
+) -> Decided[CloudCluster | None]:
+    """Return a new cluster with enough system nodes for the controllers, or an existing cluster unchanged."""
+    assert isinstance(cluster, AksClusterPlan)  # noqa: S101 - the plan is of this cloud
+    if cluster.create is None or create is None:
+        return on_existing_nodes(cluster.name, cluster, controllers)
+    created = size_system_nodes(
+        f"cluster {cluster.name}",
+        cluster.create,
+        create.system.machine_type is not None,
+        controllers,
+        rooms_of_cpu_pools(pools),
+        catalog,
+        problems.at("create"),
+    )
+    return Decided(replace(cluster, create=created.value), created.decisions)
+
+
+def _system_rooms(cluster: CloudCluster | None, catalog: Catalog) -> Sequence[Room] | None:
+    """Return the free CPU and memory of each system node, for the maximum number of system nodes."""
+    if not isinstance(cluster, AksClusterPlan) or cluster.create is None:
+        return None
+    return [system_room(cluster.create.system_machine_type, catalog)] * cluster.create.system_nodes[1]

@@ -1,0 +1,72 @@
+"""AKS cluster settings, such as system nodes and access. A preview reports changes to these settings.
+
+Source: terraform-provider-azurerm, kubernetes_cluster (default_node_pool), read 2026-11-30.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_platform.planning.clouds.aks.plan import AksClusterPlan, CreateAksPlan
+from gpu_platform.planning.clouds.section import CloudCluster, ClusterSetting
+
+
+def cluster_settings(cluster: CloudCluster) -> tuple[ClusterSetting, ...]:
+    """Return the settings of a cluster that a preview compares with the last deployment."""
+    assert isinstance(cluster, AksClusterPlan)  # noqa: S101 - the plan is of this cloud
+    return () if cluster.create is None else tuple(_of_create(cluster, cluster.create))
+
+
+def _of_create(cluster: AksClusterPlan, create: CreateAksPlan) -> Iterator[ClusterSetting]:
+    yield ClusterSetting(
+        name="system_template",
+        what="size, disk and zones of the system nodes",
+        field="cluster.create.system",
+        values=(
+            f"{create.system_machine_type}, {create.system_disk_gb} GB {create.system_disk_type}, "
+            f"zones {', '.join(create.system_zones) or 'none'}",
+        ),
+        loss="rolls-nodes",
+        on_loss="the system nodes move to a temporary pool and back, and the controllers' pods move with them",
+    )
+    if cluster.kubernetes is not None:
+        yield ClusterSetting(
+            name="system_version",
+            what="Kubernetes version, which the system nodes follow",
+            field="cluster.kubernetes",
+            values=(cluster.kubernetes,),
+            loss="rolls-nodes",
+            on_loss="AKS replaces the system nodes one by one, and the controllers' pods move to other nodes",
+        )
+    yield ClusterSetting(
+        name="system_nodes",
+        what="most system nodes",
+        field="cluster.create.system.max",
+        values=create.system_nodes[1],
+        loss="removes-capacity",
+        on_loss="{lost} of the nodes of controllers may be deleted, and their pods move",
+    )
+    yield ClusterSetting(
+        name="api_access",
+        what="networks that reach the API server",
+        field="cluster.create.api_access",
+        values=create.api_access,
+        loss="cuts-access",
+        on_loss="{lost} no longer reaches the API server",
+    )
+    yield ClusterSetting(
+        name="admins",
+        what="Entra ID groups with cluster-admin rights",
+        field="cluster.create.admins",
+        values=create.admins,
+        loss="cuts-access",
+        on_loss="{lost} loses all rights in the cluster",
+    )
+    yield ClusterSetting(
+        name="sku_tier",
+        what="tier of the control plane",
+        field="cluster.production",
+        values=(create.sku_tier,),
+        loss="in-place",
+        on_loss="AKS changes the tier of the running control plane",
+    )

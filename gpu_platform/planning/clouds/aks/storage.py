@@ -1,0 +1,92 @@
+"""Check and plan storage classes on AKS: Azure disks and shares of Azure Files.
+
+Sources: AKS docs, "Create and use a volume with Azure Disks" and "Azure Files"; azuredisk-csi-driver and
+azurefile-csi-driver, docs/driver-parameters.md; read 2026-11-30.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from gpu_platform.planning.clouds.storage import ClaimSizes, StorageClassPlan, StoragePlan
+from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.problems import Problems
+from gpu_platform.stack.storage import DiskStorage, NfsStorage, StorageClass
+
+DISK_DRIVER: Final = "disk.csi.azure.com"
+FILES_DRIVER: Final = "file.csi.azure.com"
+TOPOLOGY: Final = "topology.disk.csi.azure.com/zone"
+DEFAULT_CLASS: Final = "default"
+CLASSES_OF_AKS: Final = (
+    DEFAULT_CLASS,
+    "managed",
+    "managed-csi",
+    "managed-csi-premium",
+    "managed-premium",
+    "azurefile",
+    "azurefile-csi",
+    "azurefile-csi-premium",
+    "azurefile-premium",
+)
+"""Storage classes that AKS creates in every cluster."""
+_SKUS: Final[Mapping[str, str]] = {"standard-ssd": "StandardSSD_LRS", "premium-ssd": "Premium_LRS"}
+# A premium share has 100 GiB or more, and is billed for its whole size.
+_SMALLEST_SHARE: Final = "100Gi"
+
+
+def check_aks_storage(storage: Mapping[str, StorageClass], problems: Problems) -> None:
+    """Record problems with storage that AKS does not support. `problems` points to `storage`."""
+    for name in storage:
+        if name in CLASSES_OF_AKS:
+            problems.at(name).add(
+                f"{name!r}", "a name of your own, because AKS creates a storage class with this name", "rename it"
+            )
+
+
+def own_classes() -> Mapping[str, DiskStorage]:
+    """Return the storage classes for disks that AKS creates in every cluster."""
+    return {DEFAULT_CLASS: DiskStorage(type="disk", disk="standard-ssd", default=True)}
+
+
+def claim_sizes(one: StorageClass) -> ClaimSizes:
+    """Return the sizes of the volumes that Azure creates for a storage class."""
+    return ClaimSizes(smallest=_SMALLEST_SHARE) if isinstance(one, NfsStorage) else ClaimSizes()
+
+
+def plan_aks_storage(storage: Mapping[str, StorageClass]) -> Decided[StoragePlan]:
+    """Return the storage classes of a stack."""
+    classes = tuple(_classes(storage))
+    decisions = tuple(
+        Decision(subject=f"storage {one.name}", what="driver", chosen=one.provisioner, why="AKS runs this driver")
+        for one in classes
+    )
+    retained = tuple(f"volumes of storage class {one.name}" for one in classes if one.reclaim_policy == "Retain")
+    return Decided(StoragePlan(classes=classes, retained=retained), decisions)
+
+
+def _classes(storage: Mapping[str, StorageClass]) -> Iterator[StorageClassPlan]:
+    for name, one in storage.items():
+        if isinstance(one, DiskStorage):
+            yield StorageClassPlan(
+                name=name,
+                provisioner=DISK_DRIVER,
+                parameters={"skuName": _SKUS[one.disk or "premium-ssd"]},
+                reclaim_policy="Retain" if one.retain else "Delete",
+                binding="WaitForFirstConsumer",
+                expandable=True,
+                default=one.default,
+                topology_key=TOPOLOGY,
+            )
+        elif isinstance(one, NfsStorage):
+            yield StorageClassPlan(
+                name=name,
+                provisioner=FILES_DRIVER,
+                # With a private endpoint, the share is reachable only from the nodes' network.
+                parameters={"protocol": "nfs", "skuName": "Premium_LRS", "networkEndpointType": "privateEndpoint"},
+                reclaim_policy="Retain" if one.retain else "Delete",
+                binding="Immediate",
+                expandable=True,
+                shared=True,
+                smallest=_SMALLEST_SHARE,
+            )
