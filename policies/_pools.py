@@ -1,4 +1,4 @@
-"""Node pools of a stack: Node objects, EKS node groups, GKE node pools and Karpenter NodePools.
+"""Node pools of a stack: Node objects, EKS node groups, GKE node pools, AKS agent pools and Karpenter NodePools.
 
 They share one interface for machine types, labels, taints and the Topology Manager policy.
 """
@@ -23,6 +23,7 @@ COMPONENT = "gpu-platform:index:NodePool"
 EKS_NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 EKS_LAUNCH_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 GKE_NODE_POOL = "gcp:container/nodePool:NodePool"
+AKS_AGENT_POOL = "azure:containerservice/kubernetesClusterNodePool:KubernetesClusterNodePool"
 _CAPACITY_TYPE_LABEL = "karpenter.sh/capacity-type"
 
 Manager = Literal["topology", "cpu", "memory"]
@@ -536,6 +537,58 @@ class _GkeNodePool(NodePool):
         return self.resource.inputs.get("nodeConfig", "kubeletConfig", "topologyManager", "scope").text() == "pod"
 
 
+class _AksAgentPool(NodePool):
+    """An AKS agent pool. Its taints are text, such as `nvidia.com/gpu=present:NoSchedule`."""
+
+    @property
+    def most_nodes(self) -> int | None:
+        inputs = self.resource.inputs
+        most = inputs.get("maxCount").whole()
+        return most if most is not None else inputs.get("nodeCount").whole()
+
+    @property
+    def spot(self) -> bool:
+        return self.resource.inputs.get("priority").text() == "Spot"
+
+    @property
+    def own_name(self) -> str:
+        return _visible_text(self.resource.inputs, "name") or self.resource.name
+
+    @property
+    def labels(self) -> Value:
+        return self.resource.inputs.get("nodeLabels")
+
+    @property
+    def taint_list(self) -> Value:
+        return self.resource.inputs.get("nodeTaints")
+
+    @property
+    def taints(self) -> tuple[NodeTaint, ...]:
+        parts = [(item.text() or "").rpartition(":") for item in self.taint_list.items()]
+        return tuple(
+            NodeTaint(key=key, value=value, effect=effect)
+            for text, _, effect in parts
+            for key, _, value in (text.partition("="),)
+        )
+
+    @property
+    def machine_types(self) -> tuple[str, ...]:
+        machine = self.resource.inputs.get("vmSize").text()
+        return (machine,) if machine else ()
+
+    @property
+    def declares_gpus(self) -> bool:
+        return self.resource.inputs.get("gpuDriver").present or self.resource.inputs.get("gpuInstance").present
+
+    def kubelet_policy(self, manager: Manager) -> Value:
+        return self.resource.inputs.get("kubeletConfig", f"{manager}ManagerPolicy")
+
+    @property
+    def partition(self) -> Value | None:
+        profile = self.resource.inputs.get("gpuInstance")
+        return profile if profile.present else None
+
+
 class KarpenterNodePool(_ConfiguredByUserData):
     """A Karpenter NodePool without its startup taints, which are temporary."""
 
@@ -637,6 +690,8 @@ def _pool(resource: Resource, stack: Stack) -> NodePool | None:
         return KarpenterNodePool(resource, stack)
     if resource.type == EKS_NODE_GROUP:
         return EksNodeGroup(resource, stack)
+    if resource.type == AKS_AGENT_POOL:
+        return _AksAgentPool(resource, stack)
     return _GkeNodePool(resource, stack) if resource.type == GKE_NODE_POOL else None
 
 

@@ -19,6 +19,7 @@ from policies._stack import ObjectSubject, Stack
 _CLUSTER_VERSIONS: Final = {
     "aws:eks/cluster:Cluster": "version",
     "gcp:container/cluster:Cluster": "minMasterVersion",
+    "azure:containerservice/kubernetesCluster:KubernetesCluster": "kubernetesVersion",
 }
 
 

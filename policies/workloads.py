@@ -164,6 +164,7 @@ class TargetingSettings(Settings):
         names.GKE_ACCELERATOR_LABEL,
         "cloud.google.com/compute-class",
         "cloud.google.com/gke-nodepool",
+        "kubernetes.azure.com/agentpool",
         "eks.amazonaws.com/nodegroup",
         "karpenter.k8s.aws/instance-family",
         "karpenter.k8s.aws/instance-gpu-name",
