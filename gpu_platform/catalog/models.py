@@ -869,6 +869,11 @@ class SettableSysctls(Fact):
 
     platform: str
     sysctls: tuple[str, ...]
+    limits: Mapping[str, tuple[int, int]] = Field(
+        default_factory=dict[str, tuple[int, int]],
+        description="lowest and highest value that the platform accepts, by setting; other settings have no "
+        "limits",
+    )
     source: Source
 
 

@@ -226,7 +226,7 @@ def test_only_gke_machine_types_have_an_accelerator_label(catalog: Catalog):
 
 def test_only_gpus_on_arm_hosts_are_in_arm_machine_types(catalog: Catalog):
     on_arm = {machine.gpu for machine in catalog.machine_types.values() if machine.arch == "arm64"}
-    assert on_arm == {"t4g", "gb200", None}
+    assert on_arm == {"t4g", "gb200", "gb300", None}
 
 
 def test_exactly_the_newest_major_release_of_the_operator_is_supported(catalog: Catalog):
