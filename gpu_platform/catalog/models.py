@@ -150,6 +150,11 @@ class MachineType(Fact):
         default=0,
         description="number of active NVLinks of each GPU; it depends on the machine type, not on the GPU model",
     )
+    nvlink_pairs: bool = Field(
+        default=False,
+        description="whether NVLink bridges connect the GPUs, which are PCIe cards, in pairs; otherwise NVLink "
+        "connects all GPUs",
+    )
     numa_nodes: tuple[int, ...] | None = Field(
         default=None, description="NUMA node of each GPU, in index order, or None if not known or hidden by the VM"
     )
@@ -195,6 +200,11 @@ class MachineType(Fact):
     def has_gpus(self) -> bool:
         """Whether the machine has GPUs. A pool of machines without GPUs is a CPU pool."""
         return self.gpu is not None
+
+    @property
+    def all_linked(self) -> bool:
+        """Whether NVLink connects each GPU with all others of the machine."""
+        return self.nvlinks_per_gpu > 0 and (not self.nvlink_pairs or self.gpu_count == 2)
 
     @model_validator(mode="after")
     def _gpus(self) -> MachineType:

@@ -92,7 +92,7 @@ def show_machine(name: str, *, to_json: bool) -> ExitCode:
         lines += [
             ("GPUs", f"{machine.gpu_count} x {gpu.product}, {each}"),
             ("MIG", f"yes: `gpu-platform mig list --gpu {gpu.model}`" if gpu.mig else "no"),
-            ("NVLink", f"{machine.nvlinks_per_gpu} links a GPU" if machine.nvlinks_per_gpu else "none"),
+            ("NVLink", _nvlink(machine)),
         ]
     lines += [
         ("CPU", f"{machine.vcpu} vCPU, {machine.arch}"),
@@ -183,6 +183,12 @@ def _region_documents(machine: MachineType, catalog: Catalog) -> list[dict[str, 
             {"region": region, "usd_per_hour": price.usd_per_hour if price else None, "zones": list(zones)}
         )
     return found
+
+
+def _nvlink(machine: MachineType) -> str:
+    if not machine.nvlinks_per_gpu:
+        return "none"
+    return f"{machine.nvlinks_per_gpu} links a GPU" + (", between two GPUs" if machine.nvlink_pairs else "")
 
 
 def _fabric(machine: MachineType, catalog: Catalog) -> str:

@@ -221,5 +221,5 @@ def test_all_mistakes_of_the_catalogue_are_shown_at_once(tmp_path: Path) -> None
     (tmp_path / "facts" / "machine_families.yaml").write_text("{}", "utf-8")
 
     paths = {problem.path.partition(":")[0] for problem in problems_of(tmp_path / "facts")}
-    of_cpu = {"machine_types_aws_cpu.yaml", "machine_types_gcp_cpu.yaml"}
-    assert paths == {AWS, GCP, "quotas.yaml", "burn_in.yaml", *of_cpu}
+    of_cpu = {"machine_types_aws_cpu.yaml", "machine_types_gcp_cpu.yaml", "machine_types_azure_cpu.yaml"}
+    assert paths == {AWS, GCP, "machine_types_azure.yaml", "quotas.yaml", "burn_in.yaml", *of_cpu}

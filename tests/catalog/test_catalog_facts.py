@@ -14,6 +14,7 @@ import yaml
 from gpu_platform.catalog import Catalog, ContainerImage, load_catalog, models
 from gpu_platform.catalog.unknown_machine import unknown_machine_type
 from gpu_platform.planning.clouds.vendors import eks_max_pods
+from gpu_platform.planning.expectations.topology import expected_matrix
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +91,8 @@ def test_every_cloud_machine_type_has_the_facts_of_its_family(catalog: Catalog):
             assert catalog.aws_family(machine)
         elif machine.vendor == "gcp":
             assert catalog.gcp_family(machine)
+        elif machine.vendor == "azure":
+            assert catalog.azure_family(machine)
 
 
 def test_every_cloud_family_counts_against_a_known_quota(catalog: Catalog):
@@ -222,6 +225,50 @@ def test_only_gke_machine_types_have_an_accelerator_label(catalog: Catalog):
             assert catalog.find_gpu(machine.accelerator_label) == catalog.gpu_of(machine), machine.name
         else:
             assert machine.accelerator_label is None
+
+
+def test_sizes_of_azure_have_infiniband_if_their_names_have_an_r(catalog: Catalog):
+    for machine in catalog.machine_types.values():
+        if machine.vendor == "azure":
+            features = re.sub(r"^[A-Z]+", "", catalog.azure_family(machine).name).partition("_")[0]
+            fabric = catalog.azure_family(machine).fabric
+            assert (fabric == "infiniband") == ("r" in features) == (machine.rdma_interfaces > 0), machine.name
+
+
+def test_ephemeral_os_disks_of_azure_need_a_local_disk_of_the_size(catalog: Catalog):
+    for machine in catalog.machine_types.values():
+        if machine.ephemeral_os_gib is not None:
+            assert machine.vendor == "azure"
+            assert 64 <= machine.ephemeral_os_gib <= 2048
+            features = catalog.azure_family(machine).name.partition("_")[0]
+            assert machine.has_gpus or "d" in features, machine.name
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("Standard_NV6ads_A10_v5", "vGPU guest driver"),
+        ("Standard_NV36adms_A10_v5", "vGPU guest driver"),
+        ("Standard_NC16lds_xl_RTXPRO6000BSE_v6", "vGPU guest driver"),
+        ("Standard_ND96isr_MI300X_v5", "from AMD"),
+        ("Standard_NC24rs_v3", "retired it on 2025-09-30"),
+        ("Standard_ND96is_flex_H100_v5", "no public page"),
+        ("Standard_NCC40ads_H100_v5", "confidential computing"),
+    ],
+)
+def test_unsupported_sizes_of_azure_are_refused_with_the_reason(catalog: Catalog, name: str, reason: str):
+    found, _, fix = unknown_machine_type(name, catalog, "azure")
+    assert reason in found
+    assert all(size in catalog.machine_types for size in re.findall(r"Standard_\w+", fix))
+
+
+def test_only_two_cards_with_a_bridge_are_all_connected_by_nvlink(catalog: Catalog):
+    pairs = {name for name, machine in catalog.machine_types.items() if machine.nvlink_pairs}
+    assert pairs == {"Standard_NC48ads_A100_v4", "Standard_NC96ads_A100_v4", "Standard_NC80adis_H100_v5"}
+    linked = {name for name in pairs if catalog.machine_types[name].all_linked}
+    assert linked == pairs - {"Standard_NC96ads_A100_v4"}
+    matrix = expected_matrix(catalog.machine_types["Standard_NC96ads_A100_v4"], catalog)
+    assert matrix[0] == ["X", "?", "?", "?"]
 
 
 def test_only_gpus_on_arm_hosts_are_in_arm_machine_types(catalog: Catalog):

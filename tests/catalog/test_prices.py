@@ -122,3 +122,34 @@ def test_offerings_list_zones_on_gcp_but_only_regions_on_aws(catalog: Catalog) -
         ("ap-southeast-2", "ap-southeast-3", "eu-north-1", "eu-west-2", "us-east-2", "us-west-2"), ()
     )
     assert catalog.offered(catalog.machine_types["dgx-h100"]) is None
+
+
+@pytest.mark.parametrize(
+    ("machine", "region", "usd"),
+    [
+        # Prices of Azure's pricing page that other public tables quote, 2026-06.
+        ("Standard_ND96isr_H100_v5", "eastus", 98.32),
+        ("Standard_NC40ads_H100_v5", "eastus", 6.98),
+        ("Standard_NC24ads_A100_v4", "westeurope", 4.775),
+        ("Standard_D4s_v5", "eastus", 0.192),
+        ("Standard_D16ds_v5", "westeurope", 1.088),
+    ],
+)
+def test_sizes_of_azure_have_prices_by_region(catalog: Catalog, machine: str, region: str, usd: float) -> None:
+    price = catalog.price(catalog.machine_types[machine], region)
+    assert price is not None
+    assert price.usd_per_hour == pytest.approx(usd, rel=0.01)
+
+
+def test_larger_sizes_of_azure_cost_in_proportion_to_their_gpus(catalog: Catalog) -> None:
+    """Prices with a license of Windows are higher by an amount for each vCPU, which the T4 sizes would show."""
+    sizes = (
+        ("Standard_NC24ads_A100_v4", "Standard_NC48ads_A100_v4", 2),
+        ("Standard_NC24ads_A100_v4", "Standard_NC96ads_A100_v4", 4),
+        ("Standard_NC40ads_H100_v5", "Standard_NC80adis_H100_v5", 2),
+        ("Standard_NC4as_T4_v3", "Standard_NC64as_T4_v3", 8.274),
+    )
+    prices = catalog.price_lists["azure-regions"].usd_per_hour
+    for small, large, times in sizes:
+        for region in prices[small].keys() & prices[large].keys():
+            assert prices[large][region] / prices[small][region] == pytest.approx(times, rel=0.01), (large, region)

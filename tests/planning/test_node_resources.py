@@ -7,7 +7,9 @@ import datetime
 import pytest
 
 from gpu_platform.catalog import MachineType, Source, load_catalog
+from gpu_platform.planning.clouds.vendors import AKS_MAX_PODS
 from gpu_platform.planning.nodes.allocatable import allocatable, capacity
+from sandbox.simulator.allocatable import node_allocatable
 
 
 def _machine(provider: str, vcpu: int, memory_mib: int) -> MachineType:
@@ -32,6 +34,32 @@ def test_cpu_is_kept_back_by_bands_of_cores(vcpu: int, reserved_millicores: int)
     for provider in ("aws", "gcp", "on-prem"):
         left = allocatable(_machine(provider, vcpu, 65536))
         assert left.cpu_millicores == vcpu * 1000 - reserved_millicores
+
+
+@pytest.mark.parametrize(
+    ("vcpu", "reserved_millicores"),
+    [(1, 60), (2, 100), (4, 140), (8, 180), (16, 260), (32, 420), (64, 740)],
+)
+def test_aks_reserves_the_cpu_in_the_table_of_its_documentation(vcpu: int, reserved_millicores: int) -> None:
+    left = allocatable(_machine("azure", vcpu, 65536))
+    assert left.cpu_millicores == vcpu * 1000 - reserved_millicores
+
+
+@pytest.mark.parametrize(
+    ("gib", "reserved_mib"),
+    [(4, 1024), (8, 2048), (16, 20 * AKS_MAX_PODS + 50), (1900, 20 * AKS_MAX_PODS + 50)],
+)
+def test_aks_reserves_memory_for_its_pods_but_at_most_a_quarter(gib: int, reserved_mib: int) -> None:
+    left = allocatable(_machine("azure", 8, gib * 1024))
+    assert left.memory_mib == gib * 1024 - reserved_mib - 100
+
+
+def test_simulated_nodes_of_azure_have_the_planned_resources() -> None:
+    for machine in load_catalog().machine_types.values():
+        if machine.vendor == "azure":
+            simulated = node_allocatable(machine)
+            planned = allocatable(machine)
+            assert (simulated.cpu_millicores, simulated.memory_mib) == (planned.cpu_millicores, planned.memory_mib)
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def check_possible(
             continue
         here = problems.at(f"workloads[{index}]")
         of_model = [machine for machine, _ in machines if request.model in (None, machine.gpu)]
-        linked = [machine for machine in of_model if machine.nvlinks_per_gpu or not request.nvlink]
+        linked = [machine for machine in of_model if machine.all_linked or not request.nvlink]
         if request.rdma:
             wired = [machine for machine in linked if machine.rdma_interfaces > 0]
             if not any(machine.gpu_count == request.gpus for machine in wired):

@@ -74,7 +74,7 @@ class PodRequest:
             self.model in (None, gpu.model)
             and self.memory_mib <= gpu.memory_mib
             and self.gpus <= machine.gpu_count
-            and (machine.nvlinks_per_gpu > 0 or not self.nvlink)
+            and (machine.all_linked or not self.nvlink)
             and (not self.rdma or (machine.rdma_interfaces > 0 and self.gpus == machine.gpu_count))
             and self.pod.cpu_millicores <= resources.cpu_millicores
             and self.pod.memory_mib <= resources.memory_mib

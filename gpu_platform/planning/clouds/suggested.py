@@ -57,10 +57,13 @@ so they have no rules.
 
 
 def with_working_fabric(machine: MachineType, catalog: Catalog) -> MachineType:
-    """Return the machine type, without its RDMA interfaces if no supported Kubernetes version can use them.
+    """Return the machine type, without its RDMA interfaces if no node of the program can use them.
 
-    Source: `fabric_broken_from` of its family in the catalogue.
+    On GKE, no supported Kubernetes version can use some of them (`fabric_broken_from` of the family in the
+    catalogue). On AKS, the program does not install the Network Operator, which InfiniBand needs.
     """
+    if machine.vendor == "azure" and machine.rdma_interfaces:
+        return machine.model_copy(update={"rdma_interfaces": 0})
     if machine.vendor != "gcp" or catalog.gcp_family(machine).fabric_broken_from is None:
         return machine
     return machine.model_copy(update={"rdma_interfaces": 0})

@@ -91,11 +91,11 @@ def expectations_for_machine(
         expect["ecc-errors"] = expect["sram-errors"] = Expectation(True, always)
     if gpu.ecc and not gpu.row_remapping:
         expect["retired-pages"] = Expectation(True, of_gpu)
-    if machine.nvlinks_per_gpu and machine.gpu_count > 1 and gpu.architecture in SWITCHED:
+    if machine.all_linked and machine.gpu_count > 1 and gpu.architecture in SWITCHED:
         expect["peer-access"] = Expectation(True, of_machine)
     if gpu.row_remapping:
         expect["row-remapping"] = Expectation(True, of_gpu)
-    if machine.nvlinks_per_gpu and machine.arch == "amd64":
+    if machine.nvlinks_per_gpu and not machine.nvlink_pairs and machine.arch == "amd64":
         # On an HGX baseboard, the GPU itself determines the PCIe link.
         # On other machines, the slot of a GPU card may be of an older generation or have only 8 lanes.
         # In a VM, NVML does not report the properties of the slot.

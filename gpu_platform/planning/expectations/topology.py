@@ -14,10 +14,10 @@ _UNKNOWN: Final = "?"
 def expected_matrix(machine: MachineType, catalog: Catalog) -> list[list[str]]:
     """Return how each pair of GPUs is connected, according to the catalogue.
 
-    `NV#` means that NVLink switches connect all GPUs, with this number of links per GPU. `NODE` and `SYS` depend
+    `NV#` means that NVLink connects all GPUs, with this number of links per GPU. `NODE` and `SYS` depend
     on the NUMA nodes of the two GPUs. `?` means that the connection is not known.
     """
-    switched = machine.nvlinks_per_gpu and catalog.gpu_of(machine).architecture in SWITCHED
+    switched = machine.all_linked and catalog.gpu_of(machine).architecture in SWITCHED
 
     def label(one: int, two: int) -> str:
         if one == two:

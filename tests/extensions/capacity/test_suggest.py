@@ -208,8 +208,14 @@ def test_without_another_way_there_is_no_next_best() -> None:
 def test_without_a_provider_the_cheapest_is_chosen_and_the_others_are_listed() -> None:
     found = _suggest(_want(count=3, gpu_memory="20GB", compute=0.9))
     assert found.vendor == "gcp"  # both have one L4: g2-standard-4 for 0.71 USD/h, g6.xlarge for 0.80 USD/h
-    assert set(found.others) == {"aws"}
+    assert set(found.others) == {"aws", "azure"}
     assert (found.others["aws"].usd_per_hour or 0) > found.usd_per_hour
+
+
+def test_suggested_pools_of_azure_do_not_use_infiniband() -> None:
+    found = _suggest(_want(kind="training", gpus=8, count=1, gpu_memory="70GB"), provider="azure")
+    assert _pools(found) == [("Standard_ND96amsr_A100_v4", 1, {"mode": "none"})]
+    assert found.pools[0].pool["network"] == {"rdma": False}
 
 
 def test_unpriced_types_are_reported_and_a_given_price_includes_them() -> None:

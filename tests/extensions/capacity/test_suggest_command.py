@@ -146,7 +146,7 @@ _ONE = "{name: a, kind: inference, count: 1, trust_domain: x, gpu_memory: 4GB"
             "usd_per_hour.g4dn.xlarge: found Infinity",
         ),
         (f"usd_per_hour: {{g4dn.xlarge: 1000000}}\nworkloads: [{_ONE}}}]", "a number above 0, at most 100000"),
-        (f"provider: azure\nworkloads: [{_ONE}}}]", "one of aws, gcp, on-prem"),
+        (f"provider: oracle\nworkloads: [{_ONE}}}]", "one of aws, gcp, azure, on-prem"),
         (
             f"region: eu-west-9\nworkloads: [{_ONE}}}]",
             "region: found 'eu-west-9'; allowed: a region with list prices: ",

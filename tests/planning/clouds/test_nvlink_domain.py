@@ -28,7 +28,8 @@ def test_a_domain_has_72_gpus_or_half_of_them_on_machines_of_every_vendor() -> N
         if (domain := catalog.nvlink_domain(machine)) is not None
     }
     a4x = {"a4x-highgpu-4g": [72], "a4x-highgpu-4g-nolssd": [72]}
-    assert sizes == {"p6e-gb200.36xlarge": [36, 72], **a4x}
+    azure = {"Standard_ND128isr_NDR_GB200_v6": [72], "Standard_ND128isr_GB300_v6": [72]}
+    assert sizes == {"p6e-gb200.36xlarge": [36, 72], **a4x, **azure}
 
 
 def test_an_ultraserver_uses_a_capacity_block_and_no_placement_group() -> None:
