@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.stack import workload_cases
 
-PROVIDERS = ("sandbox", "existing", "eks", "gke")
+PROVIDERS = ("sandbox", "existing", "eks", "gke", "aks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,14 @@ _FILESTORE = {
     "address": "10.0.0.2",
     "share": "vol1",
 }
+
+_SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
+_GROUP = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
+_ADMINS = {"admins": [_GROUP]}
+_SUBNET = (
+    f"/subscriptions/{_SUBSCRIPTION}/resourceGroups/network/providers/Microsoft.Network/virtualNetworks/hub/subnets/"
+)
+_AKS_H100 = "Standard_ND96isr_H100_v5"
 
 # Each stack has one team, and one pool of GPUs with NVLink, MIG and RDMA.
 STACKS: Mapping[str, Mapping[str, Any]] = {
@@ -117,14 +125,37 @@ STACKS: Mapping[str, Mapping[str, Any]] = {
         ],
         "teams": [{**_TEAM, "members": ["group:vision@example.com"]}],
     },
+    "aks": {
+        "kind": "environment",
+        "cluster": {
+            "provider": "aks",
+            "name": "prod",
+            "subscription": _SUBSCRIPTION,
+            "resource_group": "prod",
+            "region": "eastus2",
+            "kubernetes": "1.35",
+        },
+        "pools": [
+            {
+                "name": "train",
+                "machine_type": _AKS_H100,
+                "count": {"desired": 2},
+                "zones": ["1"],
+                "workload": "training",
+                "gate_nodes": "never",  # AKS has no taints for new nodes, which pools with MIG have elsewhere
+            }
+        ],
+        "teams": [{**_TEAM, "members": [f"group:{_GROUP}"]}],
+    },
 }
 
-_GROWING = {name: {"min": 1, "desired": 2, "max": 4} for name in ("sandbox", "existing", "eks", "gke")}
+_GROWING = {name: {"min": 1, "desired": 2, "max": 4} for name in ("sandbox", "existing", "eks", "gke", "aks")}
 _HOURS = {"start": "07:00", "stop": "20:00"}
 _IDLE = {"idle_after": "2h", "prometheus": "http://prometheus.monitoring:9090"}
+_OF_HOST = {"toolkit": "host", "driver": {"owner": "host", "version": "580.173.02"}}
 _DRA = {
     "pools[0].sharing": by({"mode": "dra"}, gke=None),
-    "operator": by(existing={"toolkit": "host", "driver": {"owner": "host", "version": "580.173.02"}}),
+    "operator": by(existing=_OF_HOST, aks=_OF_HOST),
 }
 _PARTITIONS = {
     "cluster": by(
@@ -132,6 +163,7 @@ _PARTITIONS = {
         existing={"provider": "existing", "kubernetes": "1.36"},
         eks={"provider": "eks", "name": "prod", "region": "us-east-2", "kubernetes": "1.36"},
         gke={"provider": "gke", "name": "prod", "project": "my-project", "location": "us-central1"},
+        aks={**STACKS["aks"]["cluster"], "kubernetes": "1.36"},
     ),
 }
 _OTHER_POOL = by(
@@ -150,6 +182,7 @@ _OTHER_POOL = by(
         "workload": "training",
     },
     sandbox={"name": "other", "machine_type": "p5.48xlarge", "count": {"desired": 1}, "workload": "training"},
+    aks={"name": "other", "machine_type": _AKS_H100, "count": {"desired": 1}, "workload": "training"},
     existing={
         "name": "other",
         "machine_type": "p5.48xlarge",
@@ -179,6 +212,14 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     "monitoring.exporter_version": by(
         {"cluster.parts": {"dcgm_exporter": "present"}}, sandbox={"monitoring.prometheus_operator": True}
     ),
+    "cluster(aks).create": {"cluster.create": {**_ADMINS, "api_access": ["203.0.113.0/24"]}},
+    "cluster(aks).create.network": {"cluster.create.network": {"subnet": f"{_SUBNET}nodes"}},
+    "cluster(aks).create.private": {"cluster.create": _ADMINS},
+    "cluster(aks).create.system": {"cluster.create.system": {"min": 3, "max": 5}},
+    "cluster(aks).create.api_from_anywhere": {
+        "cluster.create": {**_ADMINS, "api_access": ["0.0.0.0/0"], "api_from_anywhere": True}
+    },
+    "cluster(aks).kubernetes": {"cluster.create": {**_ADMINS, "api_access": ["203.0.113.0/24"]}},
     "cluster(eks).create": {"cluster.create": _EKS_CREATE},
     "cluster(eks).create.network": {"cluster.create.network": _EKS_NETWORK},
     "cluster(eks).kubernetes": {"cluster.create": _EKS_CREATE},  # existing clusters are not upgraded
@@ -231,7 +272,12 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     "pools[].count.min": by({}, existing={"pools[0].nodes": {"selector": {"node-group": "gpu"}}}),
     "cluster(eks).region": {"pools[0].zones": None, "pools[0].workload": "inference"},
     "pools[].count": {
-        "pools[0].count": by({"desired": 2}, eks={"min": 1, "desired": 2}, gke={"min": 1, "desired": 2})
+        "pools[0].count": by(
+            {"desired": 2},
+            eks={"min": 1, "desired": 2},
+            gke={"min": 1, "desired": 2},
+            aks={"min": 1, "desired": 2},
+        )
     },
     "pools[].capacity(reservation)": {
         "pools[0].capacity": by(
@@ -285,7 +331,7 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     "pools[].capacity(on-demand)": {"pools[0].capacity": {"type": "on-demand"}},
     "pools[].capacity(on-demand).alternatives": by({}, eks=_WITH_EQUALS),
     "pools[].placement": {
-        "pools[0].placement": by({"type": "cluster"}, eks={"type": "cluster"}, gke={"type": "compact"})
+        "pools[0].placement": by({"type": "cluster"}, gke={"type": "compact"}, aks={"type": "proximity"})
     },
     "pools[].sharing(time-slicing)": {"pools[0].sharing": {"mode": "time-slicing", "replicas": 4}},
     "pools[].sharing(mps)": {"pools[0].sharing": {"mode": "mps", "replicas": 4}},
@@ -344,13 +390,14 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     "pools[].bootstrap.script.gcs": {"pools[0].bootstrap": {"script": _SCRIPT}},
     "pools[].bootstrap.script.generation": {"pools[0].bootstrap": {"script": _SCRIPT}},
     "pools[].bootstrap.script.secret": {"pools[0].bootstrap": {"script": {"secret": _SECRET.format(1)}}},
+    "validation.gate_nodes": by({}, aks={"pools[0].gate_nodes": None}),
     "pools[].gate_nodes": by({}, eks={"pools[0].image": {"ami": "ami-0a1b2c3d4e5f60718"}}),
     "cleanup.idle_after": {"cleanup": _IDLE},
     "cleanup.prometheus": {"cleanup": _IDLE},
     "validation.max_held_percent": {"validation": {"gate_nodes": "always"}},
     "validation.burn_in": {"validation.burn_in": {}},
     "validation.on_failure": {"validation": {"gate_nodes": "always"}},
-    "validation.host_processes": {"pools[0].machine_type": by("p4de.24xlarge", gke="a2-highgpu-8g")},
+    "validation.host_processes": {"pools[0].machine_type": by("p4de.24xlarge", gke="a2-highgpu-8g", aks="Standard_ND96amsr_A100_v4")},
     "validation.node_readiness": {"validation": {"gate_nodes": "startup"}},
     "validation.failing_for": {"validation": {"gate_nodes": "always", "on_failure": "cordon"}},
     "pools[].taints": {"pools[0].taints": [{"key": "example.com/team", "value": "a", "effect": "NoSchedule"}]},
@@ -358,7 +405,7 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     "pools[].nodes.selector": {"pools[0].nodes": {"selector": {"node-group": "gpu"}}},
     "pools[].provisioner": by({}, eks={"pools[0].count": {"desired": 0, "max": 4}}),
     "pools[].karpenter": {
-        "pools[0].machine_type": by("g6.12xlarge", gke="a3-megagpu-8g"),
+        "pools[0].machine_type": by("g6.12xlarge", gke="a3-megagpu-8g", aks=_AKS_H100),
         "pools[0].count": {"desired": 0, "max": 4},
         "pools[0].provisioner": "karpenter",
         "pools[0].karpenter": {},
@@ -372,8 +419,8 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
         eks={"pools[0].image": {"family": "bottlerocket"}, "pools[0].local_nvme": False},
         gke={"pools[0].image": {"fast_pull": True}},
     ),
-    "pools[].image.family": {"pools[0].machine_type": by("p5.48xlarge", gke="a2-ultragpu-8g")},
-    "pools[].network.via": {"pools[0].machine_type": by("p5.48xlarge", gke="a3-megagpu-8g")},
+    "pools[].image.family": {"pools[0].machine_type": by("p5.48xlarge", gke="a2-ultragpu-8g", aks=_AKS_H100)},
+    "pools[].network.via": {"pools[0].machine_type": by("p5.48xlarge", gke="a3-megagpu-8g", aks=_AKS_H100)},
     "pools[].upgrade": {"pools[0].placement": by(gke={"type": "none"})},
     "device_classes{}": {**_DRA, "device_classes.large": {"memory": "40Gi"}},
     "teams[].quota.gpus": {"teams[0].quota.gpus": 8},
@@ -552,6 +599,22 @@ ALTERNATIVES: Mapping[str, Any] = {
     "cluster(existing).context": ["other"],
     "cluster(sandbox).kubernetes": ["1.35"],
     "cluster(existing).kubernetes": ["1.35"],
+    "cluster(aks).name": ["other"],
+    "cluster(aks).subscription": [_GROUP],
+    "cluster(aks).resource_group": ["other"],
+    "cluster(aks).region": ["westeurope"],
+    "cluster(aks).kubernetes": ["1.34"],
+    "cluster(aks).tags": [{"cost-center": "ml"}],
+    "cluster(aks).create.network": [{"subnet": f"{_SUBNET}nodes"}],
+    "cluster(aks).create.network.subnet": [f"{_SUBNET}others"],
+    "cluster(aks).create.nodes_cidr": ["10.8.0.0/16"],
+    "cluster(aks).create.pods_cidr": ["10.64.0.0/16"],
+    "cluster(aks).create.services_cidr": ["10.3.0.0/16"],
+    "cluster(aks).create.api_access": [["198.51.100.0/24"]],
+    "cluster(aks).create.api_from_anywhere": [False],
+    "cluster(aks).create.admins": [[_SUBSCRIPTION]],
+    "cluster(aks).create.system.machine_type": ["Standard_D8ds_v5"],
+    "cluster(aks).create.system.zones": [["1"]],
     "cluster(eks).name": ["other"],
     "cluster(eks).region": ["us-west-2"],
     "cluster(eks).account": ["123456789012"],
@@ -635,7 +698,7 @@ ALTERNATIVES: Mapping[str, Any] = {
     "device_classes{}.profile": ["1g.10gb"],
     "device_classes{}.selector": ["device.attributes['gpu.nvidia.com'].productName == 'NVIDIA H100 80GB HBM3'"],
     "pools[].name": ["other"],
-    "pools[].machine_type": by(["p4de.24xlarge"], gke=["a2-ultragpu-8g"]),
+    "pools[].machine_type": by(["p4de.24xlarge"], gke=["a2-ultragpu-8g"], aks=["Standard_ND96amsr_A100_v4"]),
     "pools[].count.max": [3],
     "pools[].capacity(reservation).reservation": by(["cr-0a1b2c3d4e5f60719"], gke=["other"]),
     "pools[].capacity(reservation).zone": by(["us-east-2b"], gke=["us-central1-b"]),
@@ -657,7 +720,7 @@ ALTERNATIVES: Mapping[str, Any] = {
     "pools[].capacity(capacity-block).needed_until": ["2026-12-20T00:00:00Z"],
     "pools[].capacity(flex-start).max_run_duration": ["24h"],
     "pools[].placement.group": ["group-a"],
-    "pools[].zones": by([["us-east-2b"]], gke=[["us-central1-b"]]),
+    "pools[].zones": by([["us-east-2b"]], gke=[["us-central1-b"]], aks=[["2"]]),
     "pools[].sharing": ["named"],
     "pools[].sharing(time-slicing).replicas": [8, {"H100": 2}],
     "pools[].sharing(mps).replicas": [8, {"H100": 2}],
@@ -777,7 +840,7 @@ ALTERNATIVES: Mapping[str, Any] = {
     "overcommit": [1.5],
     "storage": [{"work": {"type": "disk"}}],
     "storage{}(disk)": by([{"type": "nfs"}], eks=[{"type": "lustre"}]),
-    "storage{}(disk).disk": by(["hyperdisk-balanced"], eks=["gp3"]),
+    "storage{}(disk).disk": by(["hyperdisk-balanced"], eks=["gp3"], aks=["standard-ssd"]),
     "storage{}(nfs)": [{"type": "disk"}],
     "storage{}(lustre)": [{"type": "disk"}],
     "storage{}(bucket)": [{"type": "disk"}],
@@ -873,6 +936,7 @@ ONLY_CHECKED = {
     "cluster(existing).network_policies": "without this field, host names are refused",
     "cluster(eks).create.api_from_anywhere": "without this field, an API server on the internet is refused",
     "cluster(gke).create.api_from_anywhere": "without this field, an API server on the internet is refused",
+    "cluster(aks).create.api_from_anywhere": "without this field, an API server on the internet is refused",
     "pools[].capacity(capacity-block).ends": "a capacity block that ends before `needed_until` is refused",
     "pools[].capacity(capacity-block).needed_until": "a capacity block that ends before this time is refused",
     "pools[].capacity(reservation).ends": "a reservation that ends before `needed_until` is refused",

@@ -139,7 +139,7 @@ class CloudPools:
     check_gate: Callable[[Pool, NodeGate, Problems], None] = _nothing
     """Record why the pool's new nodes cannot have a taint that the node agent removes later.
 
-    `problems` points to the pool.
+    `problems` points to the field that sets the gate, or would set it.
     """
     check: Callable[[Pool, MachineType, Catalog, Problems], None] = _nothing
     """Record a problem for each combination of the pool's settings that the cloud refuses.

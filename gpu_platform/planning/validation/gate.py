@@ -41,7 +41,9 @@ def check(context: CompleteContext) -> None:
     gates = [node_gate(pool, validation, partitioned=_is_mig(pool, context)) for pool in context.environment.pools]
     for index, (pool, gate) in enumerate(zip(context.environment.pools, gates, strict=True)):
         if context.catalog.has_gpus(pool.machine_type):
-            context.cloud.pools.check_gate(pool, gate, context.at(f"pools[{index}]"))
+            for_all = pool.gate_nodes is None and "gate_nodes" in validation.model_fields_set
+            here = context.at("validation") if for_all else context.at(f"pools[{index}]")
+            context.cloud.pools.check_gate(pool, gate, here.at("gate_nodes"))
     if "max_held_percent" in validation.model_fields_set and "always" not in gates:
         context.at("validation").at("max_held_percent").add(
             f"{validation.max_held_percent}, but no pool taints failing nodes",

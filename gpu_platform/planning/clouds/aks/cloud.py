@@ -15,6 +15,7 @@ from gpu_platform.planning.clouds.aks.plan import AksClusterPlan, AksPoolPlan
 from gpu_platform.planning.clouds.aks.pools import (
     added_taints,
     check_aks_pool,
+    check_compute_class,
     check_gate,
     check_together,
     plan_aks_pool,
@@ -29,6 +30,7 @@ from gpu_platform.planning.clouds.daemonsets import DaemonSet, on_nodes
 from gpu_platform.planning.clouds.nodes import nodes_plan, rooms_of_cpu_pools
 from gpu_platform.planning.clouds.protocol import (
     Cloud,
+    CloudClasses,
     CloudControlPlane,
     CloudLogins,
     CloudNetwork,
@@ -83,6 +85,7 @@ def aks(
             check_gate=check_gate,
             check_together=lambda pools, _, catalog, problems: check_together(pools, catalog, problems),
         ),
+        classes=CloudClasses(check=check_compute_class),
         software=CloudSoftware(
             owners=aks_software,
             explain=explain_software,

@@ -24,7 +24,9 @@ from gpu_platform.planning.nodes.section import Kubelet, Taint
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.kernel import check_kernel
 from gpu_platform.planning.requirements.section import NodeRequirements
+from gpu_platform.stack._types import NodeGate
 from gpu_platform.stack.aks import AksCluster
+from gpu_platform.stack.compute_class import ComputeClass
 from gpu_platform.stack.pool import Pool
 
 SPOT_TAINT: Final = Taint(key="kubernetes.azure.com/scalesetpriority", value="spot", effect="NoSchedule")
@@ -213,7 +215,7 @@ def _check_autoscaler(pool: Pool, machine: MachineType, problems: Problems) -> N
     )
 
 
-def check_gate(pool: Pool, gate: str, problems: Problems) -> None:
+def check_gate(pool: Pool, gate: NodeGate, problems: Problems) -> None:
     """Record why new nodes cannot have a taint that is removed later.
 
     A taint of an agent pool cannot be removed through Kubernetes, and AKS accepts initialization taints only for
@@ -221,10 +223,20 @@ def check_gate(pool: Pool, gate: str, problems: Problems) -> None:
     """
     if gate == "never":
         return
-    problems.at("gate_nodes").add(
+    problems.add(
         f"{gate!r} for pool {pool.name}",
         "never on AKS, where Kubernetes cannot remove the taints of an agent pool",
         "write gate_nodes: never; validation still reports nodes that fail",
+    )
+
+
+def check_compute_class(compute_class: ComputeClass, pools: Sequence[Pool], problems: Problems) -> None:
+    """Record that AKS keeps no order of the pools. `problems` points to the compute class."""
+    del pools
+    problems.add(
+        f"compute class {compute_class.name} on AKS",
+        "no compute classes on AKS, whose autoscaler has no order of the pools",
+        "remove it; pods select a pool by its label gpu-platform.dev/pool",
     )
 
 
