@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 import pulumi
 import pulumi_azure as azure
 
-from components.aks.agent_pool import AksAgentPool, AksAgentPoolArgs
 from components.aks.cluster import AksCluster
+from components.aks.node_pool import AksNodePool, AksNodePoolArgs
 from gpu_platform.planning.clouds.aks.plan import AksClusterPlan
 from gpu_platform.planning.pools.section import PoolPlan
 
@@ -37,7 +37,7 @@ def build(
 
     def create_pools(opts: pulumi.ResourceOptions) -> dict[str, list[pulumi.Resource]]:
         return {
-            pool.name: [AksAgentPool(pool.name, AksAgentPoolArgs(pool=pool, cluster=created.outputs), opts)]
+            pool.name: [AksNodePool(pool.name, AksNodePoolArgs(pool=pool, cluster=created.outputs), opts)]
             for pool in pools
         }
 

@@ -82,9 +82,8 @@ _CAPACITY_TYPE = SetsProperties(
 _RESERVATION = SetsProperties(
     eks=("capacity_reservation",), karpenter=("node_class",), gke=("reservation_affinity",)
 )
-_ZONES = SetsProperties(
-    eks=("subnet_ids",), karpenter=("requirements",), gke=("node_locations",), aks=("availability_zones",)
-)
+_ZONE = SetsProperties(eks=("subnet_ids",), karpenter=("requirements",), gke=("node_locations",))
+_ZONES = replace(_ZONE, aks=("availability_zones",))
 
 
 _Alternatives = Annotated[
@@ -131,7 +130,7 @@ class Reservation(SpecModel):
     type: Annotated[Literal["reservation"], _RESERVED, _CAPACITY_TYPE]
     reservation: Annotated[str, _RESERVATION] = Field(examples=["cr-0a1b2c3d4e5f60718", "h100-pool"])
     """ID of an On-Demand Capacity Reservation on EKS, or name of a Compute Engine reservation on GKE."""
-    zone: Annotated[Zone, _ZONES]
+    zone: Annotated[Zone, _ZONE]
     placement_group: Annotated[
         str | None,
         On(
@@ -183,7 +182,7 @@ class CapacityBlock(SpecModel):
     reservation: Annotated[str | None, _RESERVATION] = Field(
         default=None, pattern=BLOCK_ID, examples=["cr-0a1b2c3d4e5f60718"]
     )
-    zone: Annotated[Zone | None, _ZONES] = None
+    zone: Annotated[Zone | None, _ZONE] = None
     starts: Instant | None = None
     """Start of the block, such as 2026-12-01T11:30:00Z. A managed node group has no nodes before this time, and
     `count.desired` nodes after it. If unset, the node group is created with `count.desired` nodes, so the block

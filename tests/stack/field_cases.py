@@ -62,9 +62,7 @@ _FILESTORE = {
 _SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
 _GROUP = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
 _ADMINS = {"admins": [_GROUP]}
-_SUBNET = (
-    f"/subscriptions/{_SUBSCRIPTION}/resourceGroups/network/providers/Microsoft.Network/virtualNetworks/hub/subnets/"
-)
+_SUBNET = f"/subscriptions/{_SUBSCRIPTION}/resourceGroups/network/providers/Microsoft.Network/virtualNetworks/hub/subnets/"
 _AKS_H100 = "Standard_ND96isr_H100_v5"
 
 # Each stack has one team, and one pool of GPUs with NVLink, MIG and RDMA.
@@ -397,9 +395,11 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     "validation.max_held_percent": {"validation": {"gate_nodes": "always"}},
     "validation.burn_in": {"validation.burn_in": {}},
     "validation.on_failure": {"validation": {"gate_nodes": "always"}},
-    "validation.host_processes": {"pools[0].machine_type": by("p4de.24xlarge", gke="a2-highgpu-8g", aks="Standard_ND96amsr_A100_v4")},
+    "validation.host_processes": {
+        "pools[0].machine_type": by("p4de.24xlarge", gke="a2-highgpu-8g", aks="Standard_ND96amsr_A100_v4")
+    },
     "validation.node_readiness": {"validation": {"gate_nodes": "startup"}},
-    "validation.failing_for": {"validation": {"gate_nodes": "always", "on_failure": "cordon"}},
+    "validation.failing_for": by({"validation": {"gate_nodes": "always", "on_failure": "cordon"}}, aks={}),
     "pools[].taints": {"pools[0].taints": [{"key": "example.com/team", "value": "a", "effect": "NoSchedule"}]},
     "pools[].nodes": {"pools[0].nodes": {"names": ["train-0", "train-1"]}},
     "pools[].nodes.selector": {"pools[0].nodes": {"selector": {"node-group": "gpu"}}},

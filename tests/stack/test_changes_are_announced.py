@@ -62,7 +62,7 @@ WITHOUT_ROW: Mapping[str, str] = {
 }
 # These tests compute thousands of plans.
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("announced-changes")]
-_PROVIDERS = ("sandbox", "eks", "gke", "existing")
+_PROVIDERS = ("sandbox", "eks", "gke", "aks", "existing")
 
 
 def _plan(platform: dict[str, Any]) -> EnvironmentPlan | None:

@@ -19,7 +19,7 @@ from gpu_platform.stack.loaded import plan_platform
 from tests.stack.field_changes import stack_for, values_for
 from tests.stack.stack_fields import changed, fields_of, get, place_of
 
-PLATFORMS = {"sandbox": "sandbox", "eks": "eks", "karpenter": "eks", "gke": "gke"}
+PLATFORMS = {"sandbox": "sandbox", "eks": "eks", "karpenter": "eks", "gke": "gke", "aks": "aks"}
 # Fields that determine other fields. A change to one of them changes the properties of the others.
 FOLLOWED = {"machine_type", "workload", "name", "cluster.name", "cluster.location"}
 # Properties that change only if GKE runs the device plugin. tests/planning/test_changes.py covers these.
@@ -49,7 +49,7 @@ def shown(platform: str) -> dict[str, set[str]]:
     provider = PLATFORMS[platform]
     found: dict[str, set[str]] = {}
     for field in fields_of(Environment):
-        if field.path.startswith(("pools", f"cluster({provider}).")) and not field.path.startswith(
+        if field.path.startswith(("pools", "operator", f"cluster({provider}).")) and not field.path.startswith(
             "pools[].nodes"
         ):
             name = re.sub(r"\([^)]*\)|\[\]", "", field.path).removeprefix("pools.")

@@ -27,6 +27,7 @@ _COMPONENTS = {
     "EksPoolPlan": "components/eks/node_pool.py",
     "KarpenterPoolPlan": "components/eks/karpenter_node_pool.py",
     "GkePoolPlan": "components/gke/node_pool.py",
+    "AksPoolPlan": "components/aks/node_pool.py",
 }
 
 # Parts of a pool's plan that the resources of the pool do not need, and where each part is used instead.
@@ -39,6 +40,7 @@ READ_ELSEWHERE: Mapping[str, Mapping[str, str]] = {
         "GkePoolPlan.windows[].starts": "the alerts announce the start of a reservation",
         "GkePoolPlan.compute_class.rank": "the ComputeClass contains the order of the pools",
     },
+    "aks": {},
 }
 
 
@@ -51,7 +53,7 @@ class Change:
     after: dict[str, Any]
 
 
-@pytest.mark.parametrize("provider", ["eks", "gke"])
+@pytest.mark.parametrize("provider", ["eks", "gke", "aks"])
 def test_each_part_of_a_pools_plan_is_in_the_resources_of_the_pool(provider: str) -> None:
     elsewhere, needed = READ_ELSEWHERE[provider], set[str]()
     wrong: list[str] = []

@@ -30,7 +30,7 @@ def contexts(by: Any, other_pool: Any, dra: Mapping[str, Any]) -> Iterator[tuple
 
     `by`, `other_pool` and `dra` are helpers and values of `field_cases`.
     """
-    kept = {"storage.fast": by(None, eks={"type": "disk"}, gke={"type": "disk"})}
+    kept = {"storage.fast": by(None, eks={"type": "disk"}, gke={"type": "disk"}, aks={"type": "disk"})}
     data = {"type": "bucket", "bucket": "acme-datasets", "read_only": False}
     more = {**data, "bucket": "acme-more"}
     volumes = {"storage.data": by(None, eks=data, gke=data), "storage.more": by(None, eks=more, gke=more)}

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from gpu_platform.stack.cluster import Cluster
+from gpu_platform.stack.cluster import Cluster, Operator
 from gpu_platform.stack.declared import joined, properties_of
 from gpu_platform.stack.pool import Pool
 
@@ -18,7 +18,7 @@ def fields_text(platform: str, name: str, pool_path: str) -> str:
     image.ami`.
     """
     fields = declared_properties()[platform, name]
-    of_pool = [field for field in fields if not field.startswith("cluster.")]
+    of_pool = [field for field in fields if not field.startswith(("cluster.", "operator."))]
     return joined([f"{pool_path}.{of_pool[0]}", *of_pool[1:]] if of_pool else fields, "or")
 
 
@@ -29,7 +29,8 @@ def declared_properties() -> Mapping[tuple[str, str], tuple[str, ...]]:
     Each key is a pair of a platform and a property.
     """
     found: dict[tuple[str, str], list[str]] = {}
-    for model, path in ((Pool, ""), *((cluster, "cluster.") for cluster in _models(Cluster))):
+    of_others = [(cluster, "cluster.") for cluster in _models(Cluster)]
+    for model, path in ((Pool, ""), *of_others, (Operator, "operator.")):
         for field, shown in _declared(model, path):
             fields = found.setdefault(shown, [])
             if field not in fields:

@@ -24,6 +24,7 @@ from gpu_platform.planning.nodes.section import (
     Taint,
 )
 from gpu_platform.planning.nodes.software import NO_GPU_SOFTWARE, NodeSoftware, driver_version, node_software
+from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.bootstrap import plan_bootstrap
 from gpu_platform.planning.requirements.kernel import plan_kernel
 from gpu_platform.planning.requirements.section import ClassPlace, NodeRequirements
@@ -147,13 +148,15 @@ def _partition_decisions(
         )
     ]
     if not requirements.startup_taints:
+        refused = Problems()
+        context.cloud.pools.check_gate(pool, "startup", refused)
         decisions.append(
             Decision(
                 subject=f"pool {pool.name}",
                 what="warning: whole GPUs on new nodes",
                 chosen="offered until they are partitioned",
-                why="with gate_nodes: never, a pod with a whole GPU prevents the partitioning of its node; "
-                "write gate_nodes: startup",
+                why="with gate_nodes: never, a pod with a whole GPU prevents the partitioning of its node"
+                + ("" if refused.found else "; write gate_nodes: startup"),
             )
         )
     return tuple(decisions)

@@ -12,6 +12,7 @@ from typing import Final
 from gpu_platform.planning.clouds.storage import ClaimSizes, StorageClassPlan, StoragePlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
+from gpu_platform.stack.aks import AksCluster
 from gpu_platform.stack.storage import DiskStorage, NfsStorage, StorageClass
 
 DISK_DRIVER: Final = "disk.csi.azure.com"
@@ -44,8 +45,12 @@ def check_aks_storage(storage: Mapping[str, StorageClass], problems: Problems) -
             )
 
 
-def own_classes() -> Mapping[str, DiskStorage]:
-    """Return the storage classes for disks that AKS creates in every cluster."""
+def own_classes(cluster: AksCluster) -> Mapping[str, DiskStorage]:
+    """Return the default storage class that AKS creates in a new cluster. The classes of an existing cluster are not
+    known.
+    """
+    if cluster.create is None:
+        return {}
     return {DEFAULT_CLASS: DiskStorage(type="disk", disk="standard-ssd", default=True)}
 
 

@@ -1,4 +1,4 @@
-"""`AksAgentPool`: the nodes of one pool as an AKS agent pool."""
+"""`AksNodePool`: the nodes of one pool as an AKS agent pool."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _REPLACED = [
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AksAgentPoolArgs:
+class AksNodePoolArgs:
     """Plan for the pool, and the cluster that it joins."""
 
     pool: PoolPlan
     cluster: AksOutputs
 
 
-class AksAgentPool(pulumi.ComponentResource):
+class AksNodePool(pulumi.ComponentResource):
     """An AKS agent pool with the nodes of one pool and, if planned, its proximity placement group.
 
     Outputs: `agent_pool`, the name of the agent pool.
@@ -51,8 +51,8 @@ class AksAgentPool(pulumi.ComponentResource):
 
     agent_pool: pulumi.Output[str]
 
-    def __init__(self, name: str, args: AksAgentPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("gpu-platform:index:AksAgentPool", name, None, opts)
+    def __init__(self, name: str, args: AksNodePoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gpu-platform:index:AksNodePool", name, None, opts)
         pool, cluster = args.pool, args.cluster
         plan, self._timeouts = pool.cloud, custom_timeouts(pool.cloud_nodes.timeouts)
         assert isinstance(plan, AksPoolPlan)  # noqa: S101 - pools of other clouds have their own components
@@ -60,7 +60,7 @@ class AksAgentPool(pulumi.ComponentResource):
         first.provider = cluster.provider
         self._guard = guarded(pool)
         group = self._proximity_group(plan, cluster, first)
-        agent_pool = self._create_agent_pool(plan, cluster, group, first)
+        agent_pool = self._create_node_pool(plan, cluster, group, first)
         self.agent_pool = agent_pool.name
         self.register_outputs({"agent_pool": self.agent_pool})
 
@@ -80,7 +80,7 @@ class AksAgentPool(pulumi.ComponentResource):
             opts=opts,
         ).id
 
-    def _create_agent_pool(
+    def _create_node_pool(
         self,
         plan: AksPoolPlan,
         cluster: AksOutputs,
