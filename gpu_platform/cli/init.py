@@ -42,6 +42,7 @@ class Answers:
     region: str | None
     zone: str | None
     project: str | None
+    subscription: str | None
     admin: str | None
     node_names: str | None
 
@@ -52,7 +53,8 @@ _QUESTIONS: Mapping[str, tuple[str, str]] = {
     "region": ("Region", ""),
     "zone": ("Zone of the GPU nodes", ""),
     "project": ("Google Cloud project", ""),
-    "admin": ("IAM role or user that administers the cluster (ARN)", ""),
+    "subscription": ("Azure subscription (ID)", ""),
+    "admin": ("IAM role or user (ARN), or Entra ID group (object ID), that administers the cluster", ""),
     "machine_type": ("Machine type (`gpu-platform machines list`)", ""),
     "nodes": ("Number of nodes", "2"),
     "node_names": ("Names of the GPU nodes, separated by commas", ""),
@@ -207,6 +209,7 @@ _FLAGS: Mapping[str, str] = {
     r"cluster\.name": "NAME",
     r"cluster\.(region|location)": "--region",
     r"cluster\.project": "--project",
+    r"cluster\.subscription": "--subscription",
     r"cluster\.create\.admins": "--admin",
     r"pools\[0\]\.zones": "--zone",
     r"pools\[0\]\.machine_type": "--machine-type",

@@ -71,13 +71,18 @@ def test_wrong_flags_are_named_as_flags(tmp_path: Path, flags: str, named: list[
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("provider", "said"), [("eks", True), ("gke", False)])
+_ID = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
+
+
+@pytest.mark.parametrize(("provider", "said"), [("eks", True), ("gke", False), ("aks", True)])
 def test_the_next_steps_name_what_the_first_up_would_refuse(tmp_path: Path, provider: str, said: bool) -> None:
     flags = {
         "eks": "--region us-east-2 --zone us-east-2a --admin arn:aws:iam::123456789012:role/admin",
         "gke": "--region us-central1 --project my-project --zone us-central1-a",
+        "aks": f"--region eastus2 --subscription {_ID} --admin {_ID}",
     }[provider]
-    given = ["--provider", provider, "--cluster", "new", *flags.split(), "--member", "group:ml@example.com"]
+    member = f"group:{_ID}" if provider == "aks" else "group:ml@example.com"
+    given = ["--provider", provider, "--cluster", "new", *flags.split(), "--member", member]
     ran = run("init", "mine", *given, "--out", str(tmp_path / "Pulumi.mine.yaml"))
     assert ran.code == 0, ran.err
     assert ("before up, write cluster.create.api_access into the file" in ran.out) is said

@@ -62,7 +62,8 @@ _FILESTORE = {
 _SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
 _GROUP = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
 _ADMINS = {"admins": [_GROUP]}
-_SUBNET = f"/subscriptions/{_SUBSCRIPTION}/resourceGroups/network/providers/Microsoft.Network/virtualNetworks/hub/subnets/"
+_NETWORK = f"/subscriptions/{_SUBSCRIPTION}/resourceGroups/network/providers/Microsoft.Network"
+_SUBNET = f"{_NETWORK}/virtualNetworks/hub/subnets/"
 _AKS_H100 = "Standard_ND96isr_H100_v5"
 
 # Each stack has one team, and one pool of GPUs with NVLink, MIG and RDMA.

@@ -48,16 +48,25 @@ def init(
         str | None,
         typer.Option("--member", metavar="WHO", help="Members of the first team, such as group:research."),
     ] = None,
-    region: Annotated[str | None, typer.Option("--region", metavar="REGION", help="Region on EKS or GKE.")] = None,
+    region: Annotated[
+        str | None, typer.Option("--region", metavar="REGION", help="Region on EKS, GKE or AKS.")
+    ] = None,
     zone: Annotated[
         str | None, typer.Option("--zone", metavar="ZONE", help="Zone of the GPU nodes on EKS or GKE.")
     ] = None,
     project: Annotated[
         str | None, typer.Option("--project", metavar="ID", help="Google Cloud project on GKE.")
     ] = None,
+    subscription: Annotated[
+        str | None, typer.Option("--subscription", metavar="ID", help="Azure subscription on AKS.")
+    ] = None,
     admin: Annotated[
         str | None,
-        typer.Option("--admin", metavar="ARN", help="IAM role or user that administers a new EKS cluster."),
+        typer.Option(
+            "--admin",
+            metavar="WHO",
+            help="IAM role or user (ARN), or Entra ID group (object ID), that administers a new EKS or AKS cluster.",
+        ),
     ] = None,
     node_names: Annotated[
         str | None,
@@ -87,6 +96,7 @@ def init(
         region=region,
         zone=zone,
         project=project,
+        subscription=subscription,
         admin=admin,
         node_names=node_names,
     )

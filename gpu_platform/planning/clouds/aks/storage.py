@@ -46,8 +46,8 @@ def check_aks_storage(storage: Mapping[str, StorageClass], problems: Problems) -
 
 
 def own_classes(cluster: AksCluster) -> Mapping[str, DiskStorage]:
-    """Return the default storage class that AKS creates in a new cluster. The classes of an existing cluster are not
-    known.
+    """Return the default storage class that AKS creates in a new cluster. The classes of an existing cluster are
+    not known.
     """
     if cluster.create is None:
         return {}
