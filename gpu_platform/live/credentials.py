@@ -25,6 +25,13 @@ _AWS_PROFILE_KINDS: Final = {
     "credential_process": "external process",
     "aws_access_key_id": "access key",
 }
+_AZURE_VARIABLES: Final = {
+    "ARM_CLIENT_SECRET": "service principal with a secret",
+    "ARM_CLIENT_CERTIFICATE_PATH": "service principal with a certificate",
+    "ARM_OIDC_TOKEN": "workload identity",
+    "ARM_OIDC_TOKEN_FILE_PATH": "workload identity",
+    "ARM_OIDC_REQUEST_URL": "workload identity",
+}
 _GOOGLE_VARIABLES: Final = ("GOOGLE_CREDENTIALS", "GOOGLE_CLOUD_KEYFILE_JSON", "GCLOUD_KEYFILE_JSON")
 
 
@@ -44,12 +51,24 @@ def azure_sources(environment: Mapping[str, str] = os.environ) -> list[str]:
 
 
 def _azure(environment: Mapping[str, str]) -> Iterator[str]:
-    if environment.get("ARM_CLIENT_ID") and environment.get("ARM_TENANT_ID"):
-        yield "service principal or workload identity of the Pulumi provider (ARM_CLIENT_ID)"
+    principal = environment.get("ARM_CLIENT_ID") and environment.get("ARM_TENANT_ID")
+    for name, kind in _AZURE_VARIABLES.items():
+        if principal and environment.get(name):
+            yield f"{kind} of the Pulumi provider ({name})"
+    if environment.get("ARM_USE_MSI", "").casefold() == "true":
+        yield "managed identity of the Pulumi provider (ARM_USE_MSI)"
     home = Path(environment.get("AZURE_CONFIG_DIR") or Path(environment.get("HOME", "~")).expanduser() / ".azure")
-    profile = home / "azureProfile.json"
-    if profile.is_file():
+    if _has_subscriptions(home / "azureProfile.json"):
         yield f"login of the Azure CLI in {home}"
+
+
+def _has_subscriptions(path: Path) -> bool:
+    """Return whether the Azure CLI has a login. Before the first login, the file has no subscriptions."""
+    try:
+        document: object = json.loads(path.read_text("utf-8-sig"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(document, dict) and bool(cast("dict[object, object]", document).get("subscriptions"))
 
 
 def _aws(environment: Mapping[str, str]) -> Iterator[str]:

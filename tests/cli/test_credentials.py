@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_platform.live.credentials import aws_sources, google_sources
+from gpu_platform.live.credentials import aws_sources, azure_sources, google_sources
 
 SECRET = "never-to-be-told"
 
@@ -22,6 +22,7 @@ def aws_home(tmp_path: Path, *, credentials: str = "", config: str = "") -> dict
 def test_a_machine_without_any_has_none(tmp_path: Path) -> None:
     assert aws_sources({"HOME": str(tmp_path)}) == []
     assert google_sources({"HOME": str(tmp_path)}) == []
+    assert azure_sources({"HOME": str(tmp_path)}) == []
 
 
 def test_no_source_contains_a_value(tmp_path: Path) -> None:
@@ -34,10 +35,13 @@ def test_no_source_contains_a_value(tmp_path: Path) -> None:
         "AWS_SECRET_ACCESS_KEY": SECRET,
         "GOOGLE_CREDENTIALS": SECRET,
         "GOOGLE_OAUTH_ACCESS_TOKEN": SECRET,
+        "ARM_CLIENT_ID": SECRET,
+        "ARM_TENANT_ID": SECRET,
+        "ARM_CLIENT_SECRET": SECRET,
     }
-    found = [*aws_sources(environment), *google_sources(environment)]
+    found = [*aws_sources(environment), *google_sources(environment), *azure_sources(environment)]
 
-    assert len(found) == 4
+    assert len(found) == 5
     assert SECRET not in " ".join(found)
 
 
@@ -105,3 +109,27 @@ def test_google_default_credentials_are_read_from_the_gcloud_folder(tmp_path: Pa
 
     (found,) = google_sources({"HOME": "/nowhere", "CLOUDSDK_CONFIG": str(tmp_path)})
     assert found.startswith("external_account in ")
+
+
+def test_the_azure_cli_is_a_source_only_after_a_login(tmp_path: Path) -> None:
+    environment = {"HOME": "/nowhere", "AZURE_CONFIG_DIR": str(tmp_path)}
+    profile = tmp_path / "azureProfile.json"
+    profile.write_text(json.dumps({"installationId": "1", "subscriptions": []}), "utf-8-sig")
+    assert azure_sources(environment) == []
+    profile.write_text(json.dumps({"subscriptions": [{"name": "ml", "user": {"name": SECRET}}]}), "utf-8-sig")
+    assert azure_sources(environment) == [f"login of the Azure CLI in {tmp_path}"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "kind"),
+    [
+        ("ARM_CLIENT_SECRET", "service principal with a secret"),
+        ("ARM_CLIENT_CERTIFICATE_PATH", "service principal with a certificate"),
+        ("ARM_OIDC_TOKEN_FILE_PATH", "workload identity"),
+    ],
+)
+def test_azure_service_principals_are_reported_by_their_kind(tmp_path: Path, variable: str, kind: str) -> None:
+    principal = {"HOME": str(tmp_path), "ARM_CLIENT_ID": "a", "ARM_TENANT_ID": "b"}
+    assert azure_sources(principal) == []
+    assert azure_sources({"HOME": str(tmp_path), variable: SECRET}) == []
+    assert azure_sources({**principal, variable: SECRET}) == [f"{kind} of the Pulumi provider ({variable})"]

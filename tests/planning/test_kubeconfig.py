@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from kubernetes.config.kube_config import KubeConfigLoader
 
-from gpu_platform.planning.clouds.kubeconfig import eks_kubeconfig, gke_kubeconfig
+from gpu_platform.planning.clouds.kubeconfig import aks_kubeconfig, eks_kubeconfig, gke_kubeconfig
 
 EKS = eks_kubeconfig("ml", "us-east-2", "https://ABC.gr7.us-east-2.eks.amazonaws.com", "Q0E=")
+AKS = aks_kubeconfig("ml", "https://ml-abc.hcp.eastus2.azmk8s.io:443", "Q0E=")
 GKE = gke_kubeconfig("ml", "10.0.0.2", "Q0E=")
 GKE_BY_DNS = gke_kubeconfig("ml", "gke-abc.us-central1.gke.goog", None)
 
@@ -20,20 +21,20 @@ def user(text: str) -> dict[str, Any]:
     return json.loads(text)["users"][0]["user"]
 
 
-@pytest.mark.parametrize("text", [EKS, GKE, GKE_BY_DNS])
+@pytest.mark.parametrize("text", [AKS, EKS, GKE, GKE_BY_DNS])
 def test_a_client_of_kubernetes_finds_the_context_that_is_called_as_the_cluster(text: str, tmp_path: Path) -> None:
     loader = KubeConfigLoader(json.loads(text), config_base_path=str(tmp_path))
     assert loader.current_context["name"] == "ml"
     assert loader.current_context["context"] == {"cluster": "ml", "user": "ml"}
 
 
-@pytest.mark.parametrize("text", [EKS, GKE])
+@pytest.mark.parametrize("text", [AKS, EKS, GKE])
 def test_a_client_trusts_the_certificate_authority_of_the_cluster(text: str) -> None:
     (cluster,) = json.loads(text)["clusters"]
     assert cluster["cluster"]["certificate-authority-data"] == "Q0E="
 
 
-@pytest.mark.parametrize("text", [EKS, GKE, GKE_BY_DNS])
+@pytest.mark.parametrize("text", [AKS, EKS, GKE, GKE_BY_DNS])
 def test_credentials_come_from_a_command_and_nothing_else(text: str) -> None:
     assert list(user(text)) == ["exec"]
     assert "token" not in {key.lower() for key in user(text)["exec"]}
@@ -76,3 +77,9 @@ def test_clients_assume_the_declared_role_or_impersonate_the_declared_account() 
     account = "deployer@my-project.iam.gserviceaccount.com"
     of_account = user(gke_kubeconfig("ml", "10.0.0.2", "Q0E=", account))["exec"]
     assert of_account["env"] == [{"name": "CLOUDSDK_AUTH_IMPERSONATE_SERVICE_ACCOUNT", "value": account}]
+
+
+def test_kubelogin_gets_a_token_for_the_application_of_all_aks_clusters() -> None:
+    command = user(AKS)["exec"]
+    assert command["command"] == "kubelogin"
+    assert command["args"][command["args"].index("--server-id") + 1] == "6dae42f8-4368-4678-94ff-3960e28e3630"

@@ -14,7 +14,6 @@ from typing import Final, Literal
 
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, OperatorRelease
-from gpu_platform.catalog.families import family_of
 from gpu_platform.planning.clouds.aks.logins import granted_decision, object_ids
 from gpu_platform.planning.clouds.aks.plan import SYSTEM_SURGE, AksClusterPlan, AksPoolPlan, CreateAksPlan
 from gpu_platform.planning.clouds.aks.pools import most_nodes
@@ -188,6 +187,7 @@ def _plan_create(cluster: AksCluster, create: CreateAks, demands: StackDemands) 
         node_resource_group=_node_resource_group(cluster),
         system_machine_type=create.system.machine_type or DEFAULT_TYPES[0],
         system_vcpus=0,
+        system_cpu_quota=None,
         system_nodes=(create.system.min, create.system.max),
         system_zones=create.system.zones,
         system_disk_gb=create.system.disk_gb,
@@ -257,18 +257,13 @@ def _decisions(cluster: AksCluster, create: CreateAks) -> Iterator[Decision]:
     )
 
 
-def _vcpus(pools: Sequence[PoolPlan], catalog: Catalog) -> dict[str, int]:
-    """Return the vCPUs of the pools without GPUs at their maximum size, by family. Quotas for GPU nodes are
-    planned for every cloud.
-    """
-    found: dict[str, int] = {}
-    for pool in pools:
-        if pool.has_gpus or not isinstance(pool.cloud, AksPoolPlan):
-            continue
-        machine = catalog.machine_types[pool.machine_type]
-        family = family_of(machine)
-        found[family] = found.get(family, 0) + machine.vcpu * (pool.nodes.max + pool.cloud.surge)
-    return found
+def _vcpus(pools: Sequence[PoolPlan], catalog: Catalog) -> int:
+    """Return the vCPUs of all pools except spot pools, which have a separate quota, at their maximum size."""
+    return sum(
+        catalog.machine_types[pool.machine_type].vcpu * (pool.nodes.max + pool.cloud.surge)
+        for pool in pools
+        if isinstance(pool.cloud, AksPoolPlan) and pool.cloud.priority == "Regular"
+    )
 
 
 def _retained(cluster: AksCluster, logins: Sequence[str]) -> tuple[str, ...]:

@@ -115,6 +115,8 @@ class CreateAksPlan:
     """Name of the resource group that AKS creates for nodes, disks and load balancers."""
     system_machine_type: str
     system_vcpus: int
+    system_cpu_quota: str | None
+    """Name of the quota that the system nodes count against, or None if it is not known."""
     system_nodes: tuple[int, int]
     """Minimum and maximum number of system nodes."""
     system_zones: tuple[str, ...]
@@ -163,8 +165,8 @@ class AksClusterPlan:
     """Object IDs of team members who are granted the right to fetch a kubeconfig."""
     teams: tuple[str, ...] = ()
     """Names of the stack's teams."""
-    vcpus: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Total vCPUs of all pools at their maximum size, by the family of their machine types."""
+    vcpus: int = 0
+    """Total vCPUs of all pools at their maximum size, except spot pools."""
     operator: str
     operator_kubernetes: tuple[str, str]
     """Minimum and maximum Kubernetes minor version that the GPU Operator's release supports."""

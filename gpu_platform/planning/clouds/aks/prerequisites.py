@@ -60,19 +60,26 @@ def aks_prerequisites(cluster: CloudCluster, resource_types: Iterable[str]) -> C
 
 
 def _quotas(cluster: AksClusterPlan) -> Iterator[CloudQuota]:
-    """Yield the vCPU quotas for nodes without GPUs. The quota's name depends on the family of their size."""
+    """Yield the vCPU quotas of system nodes and of the whole region. The quotas of pools are planned for every
+    cloud.
+    """
     create = cluster.create
+    system = create.most_system_nodes * create.system_vcpus if create is not None else 0
     if create is not None:
         yield CloudQuota(
-            name=None,
+            name=create.system_cpu_quota,
             unit="vCPU",
             region=cluster.region,
-            amount=create.most_system_nodes * create.system_vcpus,
+            amount=system,
             what=f"system nodes ({create.system_machine_type}), including rolling updates",
         )
-    for family, vcpus in sorted(cluster.vcpus.items()):
+    if cluster.vcpus + system:
         yield CloudQuota(
-            name=None, unit="vCPU", region=cluster.region, amount=vcpus, what=f"nodes of family {family}"
+            name="cores (Total Regional vCPUs)",
+            unit="vCPU",
+            region=cluster.region,
+            amount=cluster.vcpus + system,
+            what="all nodes except spot nodes",
         )
 
 

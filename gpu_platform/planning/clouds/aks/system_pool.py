@@ -100,10 +100,12 @@ def size_system_nodes(
         + ("" if declared else "; the smallest size with room for them"),
     )
     machine = catalog.machine_types[name]
+    quota = catalog.gpu_quota(machine, spot=False)
     plan = replace(
         create,
         system_machine_type=name,
         system_vcpus=machine.vcpu,
+        system_cpu_quota=quota.name if quota is not None else None,
         system_disk_type="Ephemeral" if create.system_disk_gb <= (machine.ephemeral_os_gib or 0) else "Managed",
     )
     return Decided(plan, (decision,))
