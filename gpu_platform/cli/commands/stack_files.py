@@ -65,7 +65,7 @@ def init(
         typer.Option(
             "--admin",
             metavar="WHO",
-            help="IAM role or user (ARN), or Entra ID group (object ID), that administers a new EKS or AKS cluster.",
+            help="Administrator of a new EKS or AKS cluster: IAM role or user (ARN), Entra ID group (object ID).",
         ),
     ] = None,
     node_names: Annotated[
