@@ -74,6 +74,7 @@ def test_a_first_stack_buys_such_a_machine_as_spot(tmp_path: Path) -> None:
         region="europe-west4",
         zone=ZONE,
         project="p-project",
+        subscription=None,
         cluster="existing",
         admin=None,
         node_names=None,

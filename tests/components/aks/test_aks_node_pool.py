@@ -96,6 +96,12 @@ def test_nodes_close_together_are_in_a_proximity_placement_group() -> None:
     assert pool.inputs["upgradeSettings"]["maxSurge"] == "0"
 
 
+def test_the_largest_machines_are_replaced_without_a_surge_node() -> None:
+    upgrade = agent_pool(FORMS["h100"]).inputs["upgradeSettings"]
+    assert (upgrade["maxSurge"], upgrade["maxUnavailable"]) == ("0", "1")
+    assert agent_pool().inputs["upgradeSettings"]["maxSurge"] == "1"
+
+
 def test_an_existing_proximity_placement_group_is_used_unchanged() -> None:
     group = "/".join((*SUBNET.split("/")[:5], "providers/Microsoft.Compute/proximityPlacementGroups/near"))
     recording = recorded({"placement": {"type": "proximity", "group": group}})

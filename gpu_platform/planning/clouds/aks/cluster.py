@@ -67,7 +67,9 @@ def check_aks_cluster(cluster: AksCluster, pools: Sequence[Pool], catalog: Catal
     check_api_access(create.api_access, create.api_from_anywhere, here)
     _check_access(create, here)
     check_system_nodes(create, catalog, here)
-    nodes = sum(most_nodes(pool) for pool in pools) + create.system.max + SYSTEM_SURGE
+    known = catalog.machine_types
+    of_pools = sum(most_nodes(pool, known[pool.machine_type]) for pool in pools if pool.machine_type in known)
+    nodes = of_pools + create.system.max + SYSTEM_SURGE
     _check_ranges(create, nodes, here)
 
 

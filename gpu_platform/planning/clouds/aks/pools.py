@@ -52,7 +52,7 @@ def check_aks_pool(pool: Pool, machine: MachineType, catalog: Catalog, problems:
     _check_zones(pool, problems)
     _check_fabric(pool, machine, problems)
     _check_placement(pool, problems)
-    _check_upgrade(pool, problems.at("upgrade"))
+    _check_upgrade(pool, machine, problems.at("upgrade"))
     _check_disk(pool, machine, problems.at("disk"))
     check_kernel(pool, machine, problems)
     _check_sysctls(pool, catalog, problems.at("tuning").at("sysctls"))
@@ -146,7 +146,7 @@ def _check_placement(pool: Pool, problems: Problems) -> None:
         )
 
 
-def _check_upgrade(pool: Pool, here: Problems) -> None:
+def _check_upgrade(pool: Pool, machine: MachineType, here: Problems) -> None:
     if pool.capacity.type == "spot":
         for name in ("max_surge", "max_unavailable"):
             if getattr(pool.upgrade, name) is not None:
@@ -156,7 +156,7 @@ def _check_upgrade(pool: Pool, here: Problems) -> None:
                     f"remove {name}",
                 )
         return
-    upgrade = _upgrade(pool)
+    upgrade = _upgrade(pool, machine)
     if upgrade is not None and upgrade.max_surge + upgrade.max_unavailable == 0:
         here.at("max_unavailable").add(
             "0, without surge",
@@ -262,7 +262,7 @@ def plan_aks_pool(
         min_nodes=pool.count.min,
         max_nodes=pool.count.maximum,
         proximity_group=_proximity(pool, cluster),
-        upgrade=_upgrade(pool),
+        upgrade=_upgrade(pool, machine),
         kubelet=_kubelet(requirements.kubelet),
         kubelet_limits=bootstrap.kubelet if bootstrap is not None else None,
         sysctls=_settable(kernel.sysctls, catalog) if kernel is not None else {},
@@ -301,13 +301,15 @@ def _proximity(pool: Pool, cluster: AksCluster) -> ProximityGroup | None:
     return ProximityGroup(id=None, name=f"{cluster.name}-{pool.name}")
 
 
-def _upgrade(pool: Pool) -> AksUpgrade | None:
-    """Return the upgrade settings, or None for spot nodes. Nodes of a proximity placement group are replaced
-    without surge, because there may be no capacity for one more in the same data center.
+def _upgrade(pool: Pool, machine: MachineType) -> AksUpgrade | None:
+    """Return the upgrade settings, or None for spot nodes.
+
+    Nodes of a proximity placement group and the largest machine types, which have InfiniBand, are replaced without
+    surge, because there may be no capacity and no quota for one more of them.
     """
     if pool.capacity.type == "spot":
         return None
-    tight = pool.placement is not None and pool.placement.type == "proximity"
+    tight = (pool.placement is not None and pool.placement.type == "proximity") or machine.rdma_interfaces > 0
     surge = pool.upgrade.max_surge
     if surge is None:
         surge = 0 if tight or pool.upgrade.max_unavailable else 1
@@ -317,9 +319,9 @@ def _upgrade(pool: Pool) -> AksUpgrade | None:
     return AksUpgrade(max_surge=surge, max_unavailable=unavailable, drain_minutes=_DRAIN_MINUTES)
 
 
-def most_nodes(pool: Pool) -> int:
+def most_nodes(pool: Pool, machine: MachineType) -> int:
     """Return the maximum number of nodes of a pool, including the nodes that a rolling update adds."""
-    upgrade = _upgrade(pool)
+    upgrade = _upgrade(pool, machine)
     return pool.count.maximum + (upgrade.max_surge if upgrade is not None else 0)
 
 
