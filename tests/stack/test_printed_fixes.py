@@ -146,6 +146,7 @@ PROVISIONERS: dict[str, tuple[dict[str, Any], ...]] = {
         {"device_plugin": "operator", "count": {"desired": 1}},
         {"device_plugin": "provider", "count": {"min": 0, "desired": 0, "max": 2}},
     ),
+    "aks": ({"count": {"desired": 1}}, {"count": {"min": 0, "desired": 0, "max": 2}}),
     "sandbox": ({"count": {"desired": 1}}, {"count": {"desired": 1, "max": 2}}),
     "existing": ({},),
 }

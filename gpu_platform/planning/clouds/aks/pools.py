@@ -355,7 +355,9 @@ def _check_sysctls(pool: Pool, catalog: Catalog, here: Problems) -> None:
         if allowed is None:
             here.at(name).add(f"{name!r}", "on AKS, one of " + ", ".join(limits), "remove it")
         elif not _is_settable(str(value), allowed):
-            here.at(name).add(f"{value}", f"on AKS, {allowed[0]} to {allowed[1]}", f"write {name}: {allowed[1]}")
+            here.at(name).add(
+                f"{value}", f"on AKS, {allowed[0]} to {allowed[1]}", "correct the value, or remove it"
+            )
 
 
 def _reasons(pool: Pool, machine: MachineType, plan: AksPoolPlan) -> Iterator[tuple[str, str, str]]:
