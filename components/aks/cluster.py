@@ -15,6 +15,7 @@ from components.aks.network import AksNetwork, AksNetworkArgs
 from gpu_platform.base.errors import BadInput
 from gpu_platform.planning.clouds.aks.existing_cluster import ExistingAks, require_fit
 from gpu_platform.planning.clouds.aks.logins import LOGIN_ROLE
+from gpu_platform.planning.clouds.aks.names import dns_prefix, network_name
 from gpu_platform.planning.clouds.aks.plan import (
     NO_NETWORK,
     SYSTEM_POOL,
@@ -176,7 +177,7 @@ class AksCluster(pulumi.ComponentResource):
         if create.subnet is not None:
             return create.subnet
         return AksNetwork(
-            f"{self._args.name}-network",
+            network_name(self._args.name),
             AksNetworkArgs(plan=self._args, create=create, resource_group=group),
             self._child,
         ).subnet_id
@@ -207,8 +208,8 @@ class AksCluster(pulumi.ComponentResource):
             location=args.region,
             resource_group_name=group,
             node_resource_group=create.node_resource_group,
-            dns_prefix=None if create.private else args.name,
-            dns_prefix_private_cluster=args.name if create.private else None,
+            dns_prefix=None if create.private else dns_prefix(args.name),
+            dns_prefix_private_cluster=dns_prefix(args.name) if create.private else None,
             kubernetes_version=args.kubernetes,
             sku_tier=create.sku_tier,
             private_cluster_enabled=create.private,

@@ -8,8 +8,11 @@ import pulumi
 import pulumi_azure as azure
 
 from components._options import child_options
+from gpu_platform.planning.clouds.aks.names import SUBNET
 from gpu_platform.planning.clouds.aks.plan import AksClusterPlan, CreateAksPlan
 
+# Shares of Azure Files over NFS admit only subnets with this endpoint.
+_STORAGE_ENDPOINT = "Microsoft.Storage"
 # Nodes reach the internet only through the load balancer of AKS.
 _DEFAULT_OUTBOUND = False
 
@@ -45,11 +48,12 @@ class AksNetwork(pulumi.ComponentResource):
         )
         subnet = azure.network.Subnet(
             f"{name}-nodes",
-            name="nodes",
+            name=SUBNET,
             resource_group_name=args.resource_group,
             virtual_network_name=network.name,
             address_prefixes=[args.create.nodes_cidr],
             default_outbound_access_enabled=_DEFAULT_OUTBOUND,
+            service_endpoints=[_STORAGE_ENDPOINT] if args.create.nfs_driver else None,
             opts=child,
         )
         self.subnet_id = subnet.id

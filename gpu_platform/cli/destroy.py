@@ -320,6 +320,8 @@ def _show(run: Destruction, found: _ClusterContents, *, delete_data: bool) -> No
     for live in found.cloud.load_balancers if found.cloud is not None else ():
         fate = "deleted first" if delete_data else "must be deleted first"
         out.print(escape(f"  load balancer of {object_key(live)}: {fate}"))
+    for volume in found.cloud.volumes if found.cloud is not None and not _keeps_volumes(run) else ():
+        out.print(escape(f"  {volume}: deleted with the cluster, even if its storage class retains it"))
     for name in _kept_resources(run, found, delete_data=delete_data):
         out.print(escape(f"  kept: {name}"))
 
@@ -328,10 +330,16 @@ def _goes(run: Destruction, contents: Contents, delete_data: bool) -> bool:
     return run.deletes_cluster or delete_data or contents.is_empty
 
 
+def _keeps_volumes(run: Destruction) -> bool:
+    """Return whether the cloud keeps the volumes of a cluster that is deleted. AKS deletes them."""
+    cloud = run.plan.cluster.cloud
+    return cloud is None or LEFTOVERS in cloud.retained
+
+
 def _kept_resources(run: Destruction, found: _ClusterContents, *, delete_data: bool) -> Sequence[str]:
     """Return the resources that `destroy` keeps, including the volumes of the cluster if they could be read."""
     kept = retained_resources(run.outputs, run.plan)
-    if found.cloud is None:
+    if found.cloud is None or not _keeps_volumes(run):
         return kept
     gone = _deleted_namespaces(run, found, delete_data=delete_data)
     volumes = [str(volume) for volume in found.cloud.volumes if not volume.is_deleted_with(gone)]

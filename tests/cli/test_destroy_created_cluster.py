@@ -23,8 +23,9 @@ from gpu_platform.deploy.retention.cloud_objects import delete_load_balancers
 from gpu_platform.live.client import KubernetesClient, Refused
 from gpu_platform.live.cloud_objects import read_cloud_objects
 from gpu_platform.live.cluster_access import ClusterAccess
+from gpu_platform.planning import Plan
 from gpu_platform.planning.clouds.leftovers import LEFTOVERS
-from gpu_platform.stack.loaded import LoadedStack
+from gpu_platform.stack.loaded import LoadedStack, plan_platform
 from sandbox.control_plane import Status
 from tests.support.eks_stacks import CREATED, plan_eks
 from tests.support.eventually import eventually
@@ -192,14 +193,16 @@ Destroy = Callable[..., Engine]
 
 @pytest.fixture
 def destroy(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Destroy:
-    """Return a function that destroys a stack whose cluster the program created on EKS."""
+    """Return a function that destroys a stack whose cluster the program created, on EKS unless `plan` is given."""
     monkeypatch.setattr("gpu_platform.live.cluster_access.client_of", lambda _plan: cluster.client)
-    plan = plan_eks({}, cluster={**CREATED, "production": False})
+    on_eks = plan_eks({}, cluster={**CREATED, "production": False})
 
-    def run(*, delete_data: bool = False, to_json: bool = False) -> Engine:
+    def run(
+        *, delete_data: bool = False, to_json: bool = False, plan: Plan = on_eks, kept: str = LEFTOVERS
+    ) -> Engine:
         engine: Any = Engine(cluster)
         loaded = LoadedStack("test", Path("Pulumi.test.yaml"), {}, plan)
-        outputs = {"cluster": {"retained": [LEFTOVERS]}}
+        outputs = {"cluster": {"retained": [kept]}}
         access = ClusterAccess(plan)
         destruction = Destruction(loaded, engine, outputs, QUIET, access, to_json)
         destroy_deployed(destruction, yes=True, delete_data=delete_data)
@@ -249,6 +252,24 @@ def test_volumes_of_other_claims_are_named_as_kept(
     assert f"  kept: {kept}\n" in said
     assert f"these resources were kept, remove them by hand:\n  {kept}\n" in said
     assert LEFTOVERS not in said, "the volumes themselves are named"
+
+
+def test_volumes_that_aks_deletes_with_the_cluster_are_not_named_as_kept(
+    cluster: Cluster, destroy: Destroy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.volume(EDGE)
+    guid, group = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9", "the existing resource group ml"
+    on_aks = {"provider": "aks", "name": "ml", "subscription": guid, "resource_group": "ml", "region": "eastus2"}
+    create = {"admins": [guid], "api_access": ["203.0.113.0/24"], "resource_group": "existing"}
+    created = {**on_aks, "kubernetes": "1.35", "production": False, "create": create}
+    pool = {"name": "t4", "machine_type": "Standard_NC4as_T4_v3", "count": {"desired": 1}, "workload": "inference"}
+
+    plan = plan_platform({"kind": "environment", "cluster": created, "pools": [pool]}, "test")
+    assert destroy(plan=plan, kept=group).left_at_destroy == [f"vol-{EDGE}"]
+    said = capsys.readouterr().out
+    assert f"volume vol-{EDGE} of claim data in namespace {EDGE}: deleted with the cluster" in said
+    assert f"these resources were kept, remove them by hand:\n  {group}\n" in said
+    assert f"kept: volume vol-{EDGE}" not in said
 
 
 def test_a_load_balancer_that_is_not_deleted_in_time_is_named(cluster: Cluster) -> None:

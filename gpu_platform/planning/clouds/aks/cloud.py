@@ -117,7 +117,7 @@ def aks(
             own_classes=lambda storage, pools, catalog: own_classes(cluster),
             claim_sizes=claim_sizes,
             check=lambda storage, pools, catalog, problems: check_aks_storage(storage, problems),
-            plan=lambda declared, stack, pools, kubernetes, catalog: plan_aks_storage(declared),
+            plan=lambda declared, stack, pools, kubernetes, catalog: plan_aks_storage(declared, cluster),
         ),
     )
 

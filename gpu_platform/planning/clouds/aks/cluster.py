@@ -19,7 +19,6 @@ from gpu_platform.planning.clouds.aks.plan import SYSTEM_SURGE, AksClusterPlan, 
 from gpu_platform.planning.clouds.aks.pools import most_nodes
 from gpu_platform.planning.clouds.aks.system_pool import DEFAULT_TYPES, check_system_nodes
 from gpu_platform.planning.clouds.api_access import check_api_access, is_private
-from gpu_platform.planning.clouds.leftovers import LEFTOVERS
 from gpu_platform.planning.config_maps import content_hash
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.pools.section import PoolPlan
@@ -166,7 +165,7 @@ def plan_aks_cluster(
         operator_kubernetes=release.kubernetes,
         tags={**cluster.tags, "managed-by": "gpu-platform", "stack": stack},
         protect=cluster.is_protected and create is not None,
-        retained=_retained(cluster, logins),
+        retained=_retained(cluster),
     )
     return Decided(plan, tuple(decisions))
 
@@ -268,11 +267,12 @@ def _vcpus(pools: Sequence[PoolPlan], catalog: Catalog) -> int:
     )
 
 
-def _retained(cluster: AksCluster, logins: Sequence[str]) -> tuple[str, ...]:
-    kept = ["disks of persistent volumes whose storage class retains them"]
+def _retained(cluster: AksCluster) -> tuple[str, ...]:
+    """Return what `destroy` keeps. It has no `LEFTOVERS`, because the load balancers and volumes of a new cluster
+    are in the resource group of its nodes, which AKS deletes together with the cluster (AKS docs, FAQ).
+    """
     if cluster.create is None:
-        return (f"the existing cluster {cluster.name}", *kept)
+        return (f"the existing cluster {cluster.name}",)
     if cluster.create.resource_group == "existing":
-        kept.append(f"the existing resource group {cluster.resource_group}")
-    del logins
-    return (*kept, LEFTOVERS)
+        return (f"the existing resource group {cluster.resource_group}",)
+    return ()

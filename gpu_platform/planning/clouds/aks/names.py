@@ -1,4 +1,4 @@
-"""Names of agent pools, which AKS limits to 12 lower-case letters and digits.
+"""Names of networks and agent pools. AKS limits those of agent pools to 12 lower-case letters and digits.
 
 Source: AKS docs, "Quotas, virtual machine size restrictions, and region availability", read 2026-11-30.
 """
@@ -12,7 +12,20 @@ from typing import Final
 from gpu_platform.planning.clouds.aks.plan import SYSTEM_POOL
 
 LONGEST: Final = 12
+SUBNET: Final = "nodes"
+"""Name of the subnet in the virtual network of a new cluster."""
+_LONGEST_PREFIX: Final = 54
 _HASH: Final = 4
+
+
+def network_name(cluster: str) -> str:
+    """Return the name of the virtual network of a new cluster."""
+    return f"{cluster}-network"
+
+
+def dns_prefix(cluster: str) -> str:
+    """Return the start of the API server's host name, which allows fewer characters than a cluster's name."""
+    return cluster.replace("_", "-")[:_LONGEST_PREFIX].rstrip("-")
 
 
 def agent_pool_name(pool: str) -> str:

@@ -1,7 +1,7 @@
 """Check and plan storage classes on AKS: Azure disks and shares of Azure Files.
 
 Sources: AKS docs, "Create and use a volume with Azure Disks" and "Azure Files"; azuredisk-csi-driver and
-azurefile-csi-driver, docs/driver-parameters.md; read 2026-11-30.
+azurefile-csi-driver, docs/driver-parameters.md and updateSubnetServiceEndpoints; read 2026-11-30.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from gpu_platform.planning.clouds.aks.names import SUBNET, network_name
 from gpu_platform.planning.clouds.storage import ClaimSizes, StorageClassPlan, StoragePlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
@@ -59,18 +60,49 @@ def claim_sizes(one: StorageClass) -> ClaimSizes:
     return ClaimSizes(smallest=_SMALLEST_SHARE) if isinstance(one, NfsStorage) else ClaimSizes()
 
 
-def plan_aks_storage(storage: Mapping[str, StorageClass]) -> Decided[StoragePlan]:
+def plan_aks_storage(storage: Mapping[str, StorageClass], cluster: AksCluster) -> Decided[StoragePlan]:
     """Return the storage classes of a stack."""
-    classes = tuple(_classes(storage))
-    decisions = tuple(
-        Decision(subject=f"storage {one.name}", what="driver", chosen=one.provisioner, why="AKS runs this driver")
+    classes = tuple(_classes(storage, _subnet(cluster)))
+    decisions = tuple(decision for one in classes for decision in _decisions(one, cluster))
+    retained = tuple(
+        f"volumes of storage class {one.name}"
         for one in classes
+        if one.reclaim_policy == "Retain" and cluster.create is None
     )
-    retained = tuple(f"volumes of storage class {one.name}" for one in classes if one.reclaim_policy == "Retain")
     return Decided(StoragePlan(classes=classes, retained=retained), decisions)
 
 
-def _classes(storage: Mapping[str, StorageClass]) -> Iterator[StorageClassPlan]:
+def _decisions(one: StorageClassPlan, cluster: AksCluster) -> Iterator[Decision]:
+    """Yield the driver of a class, and that a new cluster takes its volumes with it: they are in the resource
+    group of the nodes, which AKS deletes together with the cluster (AKS docs, FAQ, read 2026-11-30).
+    """
+    subject = f"storage {one.name}"
+    yield Decision(subject=subject, what="driver", chosen=one.provisioner, why="AKS runs this driver")
+    if one.reclaim_policy == "Retain" and cluster.create is not None:
+        yield Decision(
+            subject=subject,
+            what="warning: retain",
+            chosen="volumes outlive their claims, but not the cluster",
+            why="AKS deletes the nodes' resource group together with the cluster, and all volumes are in it",
+        )
+
+
+def _subnet(cluster: AksCluster) -> Mapping[str, str]:
+    """Return the parameters that name the subnet of a new cluster's nodes. Without them, the driver changes every
+    subnet of the virtual network, which AKS may not do: its role covers only the subnet of the nodes.
+    """
+    if cluster.create is None:
+        return {}
+    network = cluster.create.network
+    if network is None:
+        group, virtual, subnet = cluster.resource_group, network_name(cluster.name), SUBNET
+    else:
+        parts = network.subnet.split("/")
+        group, virtual, subnet = parts[4], parts[8], parts[10]
+    return {"vnetResourceGroup": group, "vnetName": virtual, "subnetName": subnet}
+
+
+def _classes(storage: Mapping[str, StorageClass], subnet: Mapping[str, str]) -> Iterator[StorageClassPlan]:
     for name, one in storage.items():
         if isinstance(one, DiskStorage):
             yield StorageClassPlan(
@@ -87,8 +119,8 @@ def _classes(storage: Mapping[str, StorageClass]) -> Iterator[StorageClassPlan]:
             yield StorageClassPlan(
                 name=name,
                 provisioner=FILES_DRIVER,
-                # With a private endpoint, the share is reachable only from the nodes' network.
-                parameters={"protocol": "nfs", "skuName": "Premium_LRS", "networkEndpointType": "privateEndpoint"},
+                # The driver admits only the subnet of the nodes, by a service endpoint.
+                parameters={"protocol": "nfs", "skuName": "Premium_LRS", **subnet},
                 reclaim_policy="Retain" if one.retain else "Delete",
                 binding="Immediate",
                 expandable=True,

@@ -1,0 +1,64 @@
+"""Storage classes of an AKS cluster: the subnet that shares admit, and what a deleted cluster takes with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.clouds.aks.names import dns_prefix
+from gpu_platform.stack.loaded import plan_platform
+
+GUID = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
+HUB = f"/subscriptions/{GUID}/resourceGroups/net/providers/Microsoft.Network/virtualNetworks/hub/subnets/gpu-nodes"
+STORAGE = {"fast": {"type": "disk", "retain": True}, "shared": {"type": "nfs"}, "scratch": {"type": "disk"}}
+POOL = {"name": "t4", "machine_type": "Standard_NC4as_T4_v3", "count": {"desired": 1}, "workload": "inference"}
+
+
+def planned(create: dict[str, Any] | None) -> EnvironmentPlan:
+    cluster: dict[str, Any] = {"provider": "aks", "name": "ml", "subscription": GUID, "resource_group": "group"}
+    cluster |= {"region": "eastus2", "kubernetes": "1.35"}
+    if create is not None:
+        cluster["create"] = {"admins": [GUID], "api_access": ["203.0.113.0/24"], **create}
+    platform = {"kind": "environment", "cluster": cluster, "storage": STORAGE}
+    plan = plan_platform({**platform, "pools": [POOL]}, "ml")
+    assert isinstance(plan, EnvironmentPlan)
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("create", "subnet"),
+    [
+        (None, {}),
+        ({}, {"vnetResourceGroup": "group", "vnetName": "ml-network", "subnetName": "nodes"}),
+        (
+            {"network": {"subnet": HUB}},
+            {"vnetResourceGroup": "net", "vnetName": "hub", "subnetName": "gpu-nodes"},
+        ),
+    ],
+    ids=["existing", "created", "subnet"],
+)
+def test_the_driver_of_shares_changes_only_the_subnet_of_the_nodes(
+    create: dict[str, Any] | None, subnet: dict[str, str]
+) -> None:
+    (shared,) = (one for one in planned(create).storage.classes if one.name == "shared")
+    assert shared.parameters == {"protocol": "nfs", "skuName": "Premium_LRS", **subnet}
+
+
+def test_a_new_cluster_takes_retained_volumes_with_it_and_an_existing_one_does_not() -> None:
+    existing, created = planned(None), planned({"resource_group": "existing"})
+    assert existing.storage.retained == ("volumes of storage class fast", "volumes of storage class shared")
+    assert created.storage.retained == ()
+    assert created.cluster.cloud is not None
+    assert created.cluster.cloud.retained == ("the existing resource group group",)
+    warned = [one.subject for one in created.decisions if one.what == "warning: retain"]
+    assert warned == ["storage fast", "storage shared"]
+    assert not [one for one in existing.decisions if one.what == "warning: retain"]
+
+
+@pytest.mark.parametrize(
+    ("cluster", "prefix"), [("ml-prod", "ml-prod"), ("ml_prod", "ml-prod"), ("a" * 53 + "-b", "a" * 53)]
+)
+def test_the_dns_prefix_has_only_characters_that_azure_allows(cluster: str, prefix: str) -> None:
+    assert dns_prefix(cluster) == prefix
