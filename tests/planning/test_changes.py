@@ -28,6 +28,7 @@ from gpu_platform.planning.clouds.gke.plan import (
 from gpu_platform.planning.nodes.section import KubeletLimits, NodeScript
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stack.loaded import plan_platform
+from tests.stack.field_cases import STACKS
 from tests.support.cloud_plans import environment, filled, on_cloud
 
 EKS = filled(EksClusterPlan, name="ml", region="us-east-2")
@@ -446,7 +447,15 @@ def test_nodes_of_an_existing_cluster_are_somebody_elses_and_stay() -> None:
 
 
 def test_pool_properties_are_exactly_those_of_the_catalogue() -> None:
-    plans = {"eks": eks(), "karpenter": karpenter(), "gke": gke(), "sandbox": environment({"train": 1})}
+    aks = plan_platform(dict(STACKS["aks"]), "test")
+    assert aks.kind == "environment"
+    plans = {
+        "eks": eks(),
+        "karpenter": karpenter(),
+        "gke": gke(),
+        "aks": aks,
+        "sandbox": environment({"train": 1}),
+    }
     exported = {
         (platform, name) for platform, plan in plans.items() for name in pool_facts(plan)["train"]["properties"]
     }

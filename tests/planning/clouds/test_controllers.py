@@ -154,7 +154,7 @@ def test_requests_of_every_chart_and_add_on_are_known() -> None:
     once_per_node = {"karpenter-crd", "aws-dranet", "aws-efa-k8s-device-plugin"}
     of_nodes = {"vpc-cni", "kube-proxy", "eks-pod-identity-agent", "eks-node-monitoring-agent"}
     installed = {*catalog.charts, names.OPERATOR_CHART, *catalog.eks_addons} - once_per_node - of_nodes
-    assert installed | {"gke"} == set(catalog.controllers)
+    assert installed | {"gke", "aks"} == set(catalog.controllers)
     assert {known.chart for known in KNOWN.values()} <= set(catalog.controllers)
 
 

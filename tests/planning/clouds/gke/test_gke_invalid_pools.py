@@ -194,8 +194,8 @@ NODE: list[tuple[dict[str, Any], str, str]] = [
     # settings that only EKS supports
     ({"provisioner": "karpenter"}, "provisioner", "a built-in autoscaler"),
     ({"karpenter": {"expire_after": "336h"}}, "karpenter", "a built-in autoscaler"),
-    ({"image": {"ami": "ami-0a1b2c3d"}}, "image.ami", "Google's images"),
-    ({"image": {"driver": "595.91.07"}}, "image.driver", "Google's images"),
+    ({"image": {"ami": "ami-0a1b2c3d"}}, "image.ami", "run the cloud's images"),
+    ({"image": {"driver": "595.91.07"}}, "image.driver", "run the cloud's images"),
     ({"image": {"family": "al2023"}}, "image.family", "cos or ubuntu"),
     ({**G2, "image": {"family": "bottlerocket"}}, "image.family", "cos or ubuntu"),
     ({"network": {"layout": "efa-primary"}}, "network.layout", "arranges EFA interfaces"),
