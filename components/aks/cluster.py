@@ -108,7 +108,8 @@ class AksCluster(pulumi.ComponentResource):
             resource_group_name=args.resource_group,
             opts=pulumi.InvokeOutputOptions(parent=self),
         )
-        self.identity = found.fqdn
+        # A private cluster may have only a private name.
+        self.identity = found.apply(lambda cluster: cluster.fqdn or cluster.private_fqdn)
         checked = found.apply(self._checked)
         subnet: pulumi.Output[str | None] = checked["subnet"].apply(lambda subnet: subnet or None)
         return checked["cluster"], pulumi.Output.from_input(args.resource_group), subnet, checked["kubeconfig"]
@@ -208,8 +209,7 @@ class AksCluster(pulumi.ComponentResource):
             location=args.region,
             resource_group_name=group,
             node_resource_group=create.node_resource_group,
-            dns_prefix=None if create.private else dns_prefix(args.name),
-            dns_prefix_private_cluster=dns_prefix(args.name) if create.private else None,
+            dns_prefix=dns_prefix(args.name),
             kubernetes_version=args.kubernetes,
             sku_tier=create.sku_tier,
             private_cluster_enabled=create.private,

@@ -136,8 +136,9 @@ def _upgrade(
     if upgrade is None:
         return None
     return azure.containerservice.KubernetesClusterNodePoolUpgradeSettingsArgs(
+        # AKS accepts only one of the two above zero. Its default surge is not zero.
         max_surge=str(upgrade.max_surge),
-        max_unavailable=str(upgrade.max_unavailable),
+        max_unavailable=str(upgrade.max_unavailable) if upgrade.max_unavailable else None,
         drain_timeout_in_minutes=upgrade.drain_minutes,
     )
 

@@ -16,6 +16,7 @@ FOUND: dict[str, Any] = {
     "id": "ml-id",
     "location": "eastus2",
     "currentKubernetesVersion": "1.35.1",
+    "privateFqdn": "",
     "fqdn": "ml-abc.hcp.eastus2.azmk8s.io",
     "networkProfiles": [{"networkPolicy": "cilium"}],
     "azureActiveDirectoryRoleBasedAccessControls": [{"azureRbacEnabled": False}],

@@ -16,7 +16,7 @@ _ROLES: Final = {
     "containerservice": "Azure Kubernetes Service Contributor Role",
     "network": "Network Contributor",
     "proximity": "Virtual Machine Contributor",
-    "core": "Contributor on the resource group",
+    "core": "Contributor on the subscription, to create the resource group",
     "authorization": "Managed Identity Contributor, Managed Identity Operator and Role Based Access Control "
     "Administrator",
 }
