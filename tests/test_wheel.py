@@ -184,7 +184,12 @@ def test_a_folder_without_modules_may_have_such_a_name(python: Path, project: Pa
 
 
 @pytest.mark.parametrize(
-    ("stack", "sdk", "extra"), [("eks-training", "pulumi_aws", "aws"), ("gke-training", "pulumi_gcp", "gcp")]
+    ("stack", "sdk", "extra"),
+    [
+        ("eks-training", "pulumi_aws", "aws"),
+        ("gke-training", "pulumi_gcp", "gcp"),
+        ("aks-training", "pulumi_azure", "azure"),
+    ],
 )
 def test_a_missing_sdk_names_its_extra(python: Path, tmp_path: Path, stack: str, sdk: str, extra: str) -> None:
     file = PROJECT_ROOT / "stacks" / f"Pulumi.{stack}.yaml"

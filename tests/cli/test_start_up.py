@@ -35,6 +35,7 @@ _LIBRARIES = {"boto3", "cel_expr_python", "grafana_foundation_sdk", "kubernetes"
 _CLOUDS = {
     "eks": {"gpu_platform.planning.clouds.eks", "components.eks", "pulumi_aws"},
     "gke": {"gpu_platform.planning.clouds.gke", "components.gke", "pulumi_gcp"},
+    "aks": {"gpu_platform.planning.clouds.aks", "components.aks", "pulumi_azure"},
     "sandbox": {"gpu_platform.planning.clouds.sandbox", "sandbox"},
 }
 
@@ -42,8 +43,8 @@ _CLOUDS = {
 @pytest.mark.parametrize(
     ("stack", "clouds"),
     [
-        ("gke-training", ("eks", "sandbox")),
-        pytest.param("local", ("eks", "gke"), marks=pytest.mark.long),
+        ("gke-training", ("eks", "aks", "sandbox")),
+        pytest.param("local", ("eks", "gke", "aks"), marks=pytest.mark.long),
     ],
 )
 def test_a_render_imports_only_its_modules_and_skips_final_collection(

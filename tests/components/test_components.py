@@ -24,7 +24,16 @@ from tests.support.recorded import Recorded
 from tests.support.restricted import violations
 
 Stack = Callable[[str], Recorded]
-STACKS = ["local", "dev", "speech", "eks-training", "gke-training", "eks-monitoring", "gke-monitoring"]
+STACKS = [
+    "local",
+    "dev",
+    "speech",
+    "eks-training",
+    "gke-training",
+    "aks-training",
+    "eks-monitoring",
+    "gke-monitoring",
+]
 
 
 def kubernetes_resources(recorded: Recorded) -> list[ResourceRecord]:
@@ -271,6 +280,7 @@ def test_a_teams_pods_are_denied_all_traffic_but_dns_and_their_own_namespace(sta
     ("name", "reached"),
     [
         ("local", set()),
+        ("aks-training", set()),
         ("eks-training", {("169.254.170.23/32", 80, "TCP")}),
         (
             "gke-training",
@@ -327,7 +337,7 @@ def test_pulumi_retains_only_a_teams_namespace_policies_and_limits(stack: Stack)
     }
 
 
-@pytest.mark.parametrize("name", ["local", "dev", "speech", "eks-training", "gke-training"])
+@pytest.mark.parametrize("name", ["local", "dev", "speech", "eks-training", "gke-training", "aks-training"])
 @pytest.mark.parametrize("setting", ["upsertExistingObjects", "enablePatchForce"])
 def test_the_pulumi_provider_adopts_objects_left_by_earlier_runs(stack: Stack, name: str, setting: str) -> None:
     providers = [r for r in stack(name).resources if r.type == "pulumi:providers:kubernetes"]

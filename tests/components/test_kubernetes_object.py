@@ -65,7 +65,7 @@ def test_objects_are_registered_as_by_the_typed_classes(tmp_path: Path) -> None:
         assert plain[name].package_version == record.package_version != ""
 
 
-@pytest.mark.parametrize("stack", ["local", "eks-training", "gke-training"])
+@pytest.mark.parametrize("stack", ["local", "eks-training", "gke-training", "aks-training"])
 def test_every_kind_of_kubernetes_is_one_that_the_sdk_has(stack: str) -> None:
     groups = {
         "core/v1": k8s.core.v1,

@@ -20,7 +20,8 @@ HELD = {taint.key for taint in HOLDING_TAINTS}
 
 
 @pytest.mark.parametrize(
-    "stack", ["local", "dev", "speech", "eks-training", "gke-training", "eks-monitoring", "gke-monitoring"]
+    "stack",
+    ["local", "dev", "speech", "eks-training", "gke-training", "aks-training", "eks-monitoring", "gke-monitoring"],
 )
 def test_the_plan_of_a_shipped_stack_is_the_one_that_was_reviewed(stack: str, snapshot: SnapshotAssertion) -> None:
     document = json.loads(json.dumps(plan_to_json(load_stack(stack).plan)))

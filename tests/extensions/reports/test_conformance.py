@@ -79,7 +79,9 @@ def test_a_rule_at_admission_is_shown_by_its_policy_and_its_binding() -> None:
     ]
 
 
-@pytest.mark.parametrize("stack", ["eks-monitoring", "eks-training", "gke-monitoring", "gke-training"])
+@pytest.mark.parametrize(
+    "stack", ["aks-training", "eks-monitoring", "eks-training", "gke-monitoring", "gke-training"]
+)
 def test_the_shipped_stacks_of_clouds_meet_every_must(stack: str) -> None:
     loaded = load_stack(stack)
     assert loaded.plan.kind == "environment"
@@ -91,7 +93,7 @@ def test_these_are_all_shipped_stacks_of_clouds() -> None:
     clouds = [
         name for name, plan in plans.items() if plan.kind == "environment" and plan.cluster.cloud is not None
     ]
-    assert sorted(clouds) == ["eks-monitoring", "eks-training", "gke-monitoring", "gke-training"]
+    assert sorted(clouds) == ["aks-training", "eks-monitoring", "eks-training", "gke-monitoring", "gke-training"]
 
 
 def test_networks_that_pods_join_for_gpudirect_are_a_fabric() -> None:
