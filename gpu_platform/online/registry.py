@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 from gpu_platform.catalog import Catalog
 from gpu_platform.online.aws.lookups import AwsCloud
+from gpu_platform.online.azure.lookups import AzureCloud
 from gpu_platform.online.finding import Lookup
 from gpu_platform.online.google.lookups import GoogleCloud
 from gpu_platform.planning.plan import EnvironmentPlan
@@ -31,6 +32,7 @@ class OnlineCloud(Protocol):
 
 
 _CLOUDS: Final[Mapping[str, Callable[[EnvironmentPlan, Catalog, datetime], OnlineCloud]]] = {
+    "aks": AzureCloud,
     "eks": AwsCloud,
     "gke": GoogleCloud,
 }

@@ -8,6 +8,7 @@ import re
 from gpu_platform.base.paths import STACKS_DIR
 from gpu_platform.online.aws.api import iam_action
 from gpu_platform.online.aws.client import CALLS
+from gpu_platform.online.azure.client import ACTIONS
 from gpu_platform.online.google.client import PERMISSIONS
 
 PAGE = (STACKS_DIR.parent / "docs/operations.md").read_text("utf-8")
@@ -40,3 +41,10 @@ def test_the_permissions_on_google_cloud_are_those_of_the_calls() -> None:
 
     assert listed == set(PERMISSIONS.values())
     assert {permission.rpartition(".")[2] for permission in listed} <= {"get", "list"}
+
+
+def test_the_actions_on_azure_are_those_of_the_calls() -> None:
+    listed = set(block("text", "On Azure the role Reader").split())
+
+    assert listed == set(ACTIONS.values())
+    assert {action.rpartition("/")[2] for action in listed} == {"read", "action"}

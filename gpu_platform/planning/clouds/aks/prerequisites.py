@@ -11,6 +11,7 @@ from gpu_platform.planning.clouds.section import CloudCluster, CloudPrerequisite
 
 # The subscription and object ID in the shipped stack files and in Azure's examples.
 EXAMPLE_ID: Final = "00000000-0000-0000-0000-000000000000"
+REGIONAL_QUOTA: Final = "cores (Total Regional vCPUs)"
 # Azure role for each service that the program uses.
 _ROLES: Final = {
     "containerservice": "Azure Kubernetes Service Contributor Role",
@@ -21,7 +22,7 @@ _ROLES: Final = {
     "Administrator",
 }
 # Resource providers, which a subscription registers once.
-_PROVIDERS: Final = (
+PROVIDERS: Final = (
     "Microsoft.Compute",
     "Microsoft.ContainerService",
     "Microsoft.ManagedIdentity",
@@ -52,7 +53,7 @@ def aks_prerequisites(cluster: CloudCluster, resource_types: Iterable[str]) -> C
         permissions=", ".join(roles),
         permissions_fix=f"see az role assignment list --subscription {cluster.subscription} --assignee USER",
         apis="; ".join(
-            f"az provider register --subscription {cluster.subscription} --namespace {name}" for name in _PROVIDERS
+            f"az provider register --subscription {cluster.subscription} --namespace {name}" for name in PROVIDERS
         ),
         examples=tuple(_examples(cluster)),
         quotas=tuple(_quotas(cluster)),
@@ -75,7 +76,7 @@ def _quotas(cluster: AksClusterPlan) -> Iterator[CloudQuota]:
         )
     if cluster.vcpus + system:
         yield CloudQuota(
-            name="cores (Total Regional vCPUs)",
+            name=REGIONAL_QUOTA,
             unit="vCPU",
             region=cluster.region,
             amount=cluster.vcpus + system,

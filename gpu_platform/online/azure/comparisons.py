@@ -1,0 +1,219 @@
+"""Compares the resource group, sizes, subnet and cluster of an AKS stack with the resources in Azure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from ipaddress import IPv4Network
+
+from gpu_platform.base.errors import BadInput
+from gpu_platform.base.quantity import counted
+from gpu_platform.online.azure.answers import Cluster, Group, Size, Subnet
+from gpu_platform.online.finding import OnlineFinding
+from gpu_platform.planning.clouds.aks.existing_cluster import require_fit
+from gpu_platform.planning.clouds.aks.plan import AksClusterPlan, AksPoolPlan, CreateAksPlan
+from gpu_platform.planning.plan import EnvironmentPlan
+
+_RESERVED_ADDRESSES = 5  # in each range of a subnet
+
+
+def compare_providers(subscription: str, unregistered: Sequence[str]) -> OnlineFinding:
+    """Return a finding about whether the subscription has registered the resource providers that `up` uses."""
+    if not unregistered:
+        return OnlineFinding(looked_at="resource providers", severity="fine", found="all registered")
+    commands = [f"az provider register --subscription {subscription} --namespace {name}" for name in unregistered]
+    return OnlineFinding(
+        looked_at="resource providers",
+        severity="warns",
+        found=f"not registered: {', '.join(unregistered)}",
+        why="`up` registers them only if its identity may change the whole subscription",
+        fix="; ".join(commands),
+    )
+
+
+def compare_group(cluster: AksClusterPlan, create: CreateAksPlan, found: Group | None) -> OnlineFinding:
+    """Return a finding about whether the resource group exists, and whether it should. `found` is None if there is
+    no such group.
+    """
+    looked_at = f"resource group {cluster.resource_group}"
+    if not create.creates_resource_group:
+        if found is not None:
+            return OnlineFinding(looked_at=looked_at, severity="fine", found=f"in {found.region}")
+        return OnlineFinding(
+            looked_at=looked_at,
+            severity="stops",
+            found="no such resource group",
+            why="cluster.create.resource_group is existing",
+            fix=f"az group create --name {cluster.resource_group} --location {cluster.region}, or remove "
+            "cluster.create.resource_group",
+        )
+    if found is None:
+        return OnlineFinding(looked_at=looked_at, severity="fine", found="free")
+    if cluster.tags.items() <= found.tags.items():
+        return OnlineFinding(looked_at=looked_at, severity="fine", found="this stack has created it already")
+    return OnlineFinding(
+        looked_at=looked_at,
+        severity="stops",
+        found=f"exists in {found.region}, without the tags of this stack",
+        why="the program creates a group only if it does not exist",
+        fix="write resource_group: existing in cluster.create, or choose another cluster.resource_group",
+    )
+
+
+def compare_size(
+    what: str, field: str, machine_type: str, wanted: tuple[str, ...], region: str, size: Size | None
+) -> OnlineFinding:
+    """Return a finding about whether the subscription may use a VM size in the region and zones of its nodes.
+
+    `what` are the nodes, and `field` is the path of their zones. Without `wanted` zones, any zone will do. `size`
+    is None if the region does not have it.
+    """
+    looked_at = f"{machine_type} of {what}"
+    if size is None or size.restriction:
+        return OnlineFinding(
+            looked_at=looked_at,
+            severity="stops",
+            found=f"not in {region}" if size is None else f"not for this subscription: {size.restriction}",
+            why="Azure refuses to create a virtual machine of this size",
+            fix="choose another region or machine type"
+            if size is None
+            else "request access to the size in the Azure portal, or choose another machine type",
+        )
+    here = ", ".join(sorted(size.zones)) or "none"
+    missing = [zone for zone in wanted if zone not in size.zones]
+    found = f"zones {here}; the nodes use {', '.join(wanted) or 'no zone'}"
+    if not missing:
+        return OnlineFinding(looked_at=looked_at, severity="fine", found=found)
+    quoted = ", ".join(f'"{zone}"' for zone in sorted(size.zones))
+    lacking = ("zone " if len(missing) == 1 else "zones ") + ", ".join(missing)
+    return OnlineFinding(
+        looked_at=looked_at,
+        severity="stops",
+        found=found,
+        why=f"the subscription has no such size in {lacking}",
+        fix=f"write {field}: [{quoted}]" if quoted else f"remove {field}, or choose another region",
+    )
+
+
+def compare_subnet(
+    plan: EnvironmentPlan, create: CreateAksPlan, path: str, found: Subnet | None
+) -> Iterator[OnlineFinding]:
+    """Yield whether an existing subnet has enough addresses for the nodes, and the way to the internet that the
+    stack file names. `found` is None if there is no such subnet.
+    """
+    looked_at = f"subnet {path.rpartition('/')[2]}"
+    if found is None:
+        yield OnlineFinding(
+            looked_at=looked_at,
+            severity="stops",
+            found="no such subnet",
+            why="the cluster cannot be created",
+            fix="correct cluster.create.network.subnet",
+        )
+        return
+    clouds = [(pool, pool.cloud) for pool in plan.pools if isinstance(pool.cloud, AksPoolPlan)]
+    most = create.most_system_nodes + sum(pool.nodes.max + cloud.surge for pool, cloud in clouds)
+    room = sum(IPv4Network(cidr).num_addresses - _RESERVED_ADDRESSES for cidr in found.cidrs if ":" not in cidr)
+    text = f"{', '.join(found.cidrs)}, enough for {counted(room, 'node')}"
+    problem = None
+    if room < most:
+        why = f"the cluster has up to {counted(most, 'node')} during a rolling update"
+        problem = why, "use a larger subnet, or lower count.max of the pools"
+    elif create.outbound_type == "userAssignedNATGateway" and not found.has_nat:
+        problem = "it has no NAT gateway", "connect one, or write outbound: load-balancer"
+    elif create.outbound_type == "userDefinedRouting" and not found.has_routes:
+        problem = "it has no route table", "give it a route to the firewall, or write outbound: load-balancer"
+    why, fix = problem or ("", "")
+    yield OnlineFinding(looked_at=looked_at, severity="stops" if why else "fine", found=text, why=why, fix=fix)
+
+
+def compare_cluster(
+    plan: EnvironmentPlan, cluster: AksClusterPlan, found: Cluster | None
+) -> Iterator[OnlineFinding]:
+    """Yield the reasons why `up` cannot create the cluster, or would refuse the existing cluster. `up` makes the
+    same check.
+    """
+    if cluster.create is not None:
+        yield _compare_new(plan, cluster, found)
+        return
+    looked_at = f"existing cluster {cluster.name}"
+    if found is None:
+        yield OnlineFinding(
+            looked_at=looked_at,
+            severity="stops",
+            found=f"no AKS cluster of this name in resource group {cluster.resource_group}",
+            why="the stack file has no cluster.create, so the cluster must exist",
+            fix="correct cluster.name and cluster.resource_group, or add cluster.create",
+        )
+        return
+    yield from _compare_facts(cluster, looked_at, found)
+    yield _compare_api_access(found)
+    yield from _compare_pools(plan, found)
+
+
+def _compare_facts(cluster: AksClusterPlan, looked_at: str, found: Cluster) -> Iterator[OnlineFinding]:
+    try:
+        require_fit(cluster, found.facts)
+    except BadInput as refused:
+        for problem in refused.problems:
+            yield OnlineFinding(
+                looked_at=looked_at,
+                severity="stops",
+                found=f"{problem.path}: {problem.found}",
+                why=f"allowed: {problem.allowed}",
+                fix=problem.fix,
+            )
+        return
+    ready = found.state == "Succeeded"
+    yield OnlineFinding(
+        looked_at=looked_at,
+        severity="fine" if ready else "stops",
+        found=f"AKS {found.facts.version}, {found.state}, network policies by "
+        f"{found.facts.network_policy or 'nobody'}",
+        why="" if ready else "AKS refuses changes while another operation runs, or after it has failed",
+        fix="" if ready else "wait, or see az aks show --query provisioningState",
+    )
+
+
+def _compare_api_access(found: Cluster) -> OnlineFinding:
+    looked_at = "networks that reach the API server"
+    if found.private:
+        text = "only networks that reach its private address"
+        return OnlineFinding(
+            looked_at=looked_at,
+            severity="warns",
+            found=text,
+            why="`up`, members and CI must run in such a network",
+            fix="connect from such a network",
+        )
+    text = ", ".join(found.authorized) or "all networks"
+    return OnlineFinding(looked_at=looked_at, severity="fine", found=text)
+
+
+def _compare_new(plan: EnvironmentPlan, cluster: AksClusterPlan, found: Cluster | None) -> OnlineFinding:
+    looked_at = f"name of the new cluster: {cluster.name}"
+    if found is None:
+        return OnlineFinding(looked_at=looked_at, severity="fine", found="free")
+    if cluster.tags.items() <= found.tags.items():
+        return OnlineFinding(looked_at=looked_at, severity="fine", found="this stack has created it already")
+    return OnlineFinding(
+        looked_at=looked_at,
+        severity="stops",
+        found=f"an AKS cluster with this name exists (Kubernetes {found.facts.version}), without the tags of "
+        f"stack {plan.stack}",
+        why="the program would not create a second cluster of the same name",
+        fix="choose another cluster.name, or remove cluster.create to use the existing cluster",
+    )
+
+
+def _compare_pools(plan: EnvironmentPlan, found: Cluster) -> Iterator[OnlineFinding]:
+    for pool in plan.pools:
+        if not isinstance(pool.cloud, AksPoolPlan) or pool.cloud.agent_pool not in found.agent_pools:
+            continue
+        if found.agent_pools[pool.cloud.agent_pool].get("gpu-platform-pool") != pool.name:
+            yield OnlineFinding(
+                looked_at=f"agent pool {pool.cloud.agent_pool}",
+                severity="stops",
+                found="exists, without the tags of this program",
+                why="AKS has only one agent pool of a name",
+                fix=f"rename {pool.path} in the stack file",
+            )
