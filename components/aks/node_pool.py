@@ -135,9 +135,9 @@ def _upgrade(
 ) -> azure.containerservice.KubernetesClusterNodePoolUpgradeSettingsArgs | None:
     if upgrade is None:
         return None
+    # The provider refuses both, even if one of them is 0, and sends 0 for the other.
     return azure.containerservice.KubernetesClusterNodePoolUpgradeSettingsArgs(
-        # AKS accepts only one of the two above zero. Its default surge is not zero.
-        max_surge=str(upgrade.max_surge),
+        max_surge=str(upgrade.max_surge) if upgrade.max_surge else None,
         max_unavailable=str(upgrade.max_unavailable) if upgrade.max_unavailable else None,
         drain_timeout_in_minutes=upgrade.drain_minutes,
     )

@@ -62,6 +62,9 @@ def test_a_private_cluster_has_no_public_name_and_needs_an_existing_network() ->
     new = {**EXISTING, "create": {"admins": [ID], "private": True}}
     inputs = created(new).inputs
     assert (inputs["privateClusterEnabled"], inputs["privateClusterPublicFqdnEnabled"]) == (True, False)
+    # The provider accepts dnsPrefixPrivateCluster only with a private DNS zone of the owner.
+    assert (inputs["dnsPrefix"], inputs["privateDnsZoneId"]) == ("ml", "System")
+    assert "dnsPrefixPrivateCluster" not in inputs
     assert inputs.get("apiServerAccessProfile") is None
     cloud = plan_platform(platform_of(cluster=new), "test").cluster.cloud
     assert cloud is not None

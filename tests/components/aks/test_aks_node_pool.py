@@ -93,13 +93,20 @@ def test_nodes_close_together_are_in_a_proximity_placement_group() -> None:
     (group,) = recording.of("PlacementGroup")
     (pool,) = recording.of("KubernetesClusterNodePool")
     assert group.urn in recording.before(pool)
-    assert pool.inputs["upgradeSettings"]["maxSurge"] == "0"
+    assert "maxSurge" not in pool.inputs["upgradeSettings"]
 
 
 def test_the_largest_machines_are_replaced_without_a_surge_node() -> None:
     upgrade = agent_pool(FORMS["h100"]).inputs["upgradeSettings"]
-    assert (upgrade["maxSurge"], upgrade["maxUnavailable"]) == ("0", "1")
-    assert agent_pool().inputs["upgradeSettings"]["maxSurge"] == "1"
+    assert upgrade == {"maxUnavailable": "1", "drainTimeoutInMinutes": 60}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_only_one_of_surge_and_unavailable_nodes_is_set(form: str) -> None:
+    # The provider refuses both, and none of them unless the nodes are spot nodes.
+    pool = agent_pool(FORMS[form]).inputs
+    found = {"maxSurge", "maxUnavailable"} & set(pool.get("upgradeSettings") or ())
+    assert len(found) == (0 if pool["priority"] == "Spot" else 1)
 
 
 def test_an_existing_proximity_placement_group_is_used_unchanged() -> None:
