@@ -329,7 +329,7 @@ def test_resource_providers_that_are_not_registered_are_named(azure: Azure) -> N
 
     finding = by_title(ask(azure, plan_of()), "resource providers")
 
-    assert finding.severity == "warns"
+    assert finding.severity == "stops"
     assert finding.fix == f"az provider register --subscription {GUID} --namespace Microsoft.Compute"
 
 

@@ -23,9 +23,9 @@ def compare_providers(subscription: str, unregistered: Sequence[str]) -> OnlineF
     commands = [f"az provider register --subscription {subscription} --namespace {name}" for name in unregistered]
     return OnlineFinding(
         looked_at="resource providers",
-        severity="warns",
+        severity="stops",
         found=f"not registered: {', '.join(unregistered)}",
-        why="`up` registers them only if its identity may change the whole subscription",
+        why="Azure refuses to create their resources, and `up` registers none",
         fix="; ".join(commands),
     )
 
