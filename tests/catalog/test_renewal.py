@@ -13,10 +13,11 @@ import yaml
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.online.aws.api import AwsApi
+from gpu_platform.online.azure.api import AzureApi
 from gpu_platform.online.google.api import GoogleApi
 from tests.support.aws_account import AwsAccount
 from tests.support.google_project import MACHINE_TYPES, google_project
-from tools.renew import aws, google
+from tools.renew import aws, azure, google
 from tools.renew.__main__ import main
 from tools.renew.compare import FIELDS, Comparison, DescribedType, Difference, compare
 from tools.renew.write import new_entry, with_differences
@@ -110,6 +111,85 @@ def test_facts_zones_and_regions_are_read_from_all_zones_of_google() -> None:
     assert "vcpu" not in {where for where, _ in found}
 
 
+class AzureAnswers:
+    """A session of `requests` that answers for one region, and for two pages of prices."""
+
+    def __init__(self, *answers: dict[str, Any]) -> None:
+        self._answers = iter(answers)
+        self.status_code = 200
+
+    def request(self, *_: Any, **__: Any) -> AzureAnswers:
+        return self
+
+    get = request
+
+    def json(self) -> dict[str, Any]:
+        return next(self._answers)
+
+
+def azure_sku(name: str, **capabilities: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "family": "StandardNCADSA100v4Family",
+        "resourceType": "virtualMachines",
+        "locationInfo": [{"location": "eastus2", "zones": ["2", "1"]}],
+        "capabilities": [{"name": key, "value": value} for key, value in capabilities.items()],
+    }
+
+
+def test_facts_and_regions_are_read_from_the_skus_of_azure() -> None:
+    a100 = {"vCPUs": "24", "MemoryGB": "220", "GPUs": "1", "CpuArchitectureType": "x64"}
+    cache = {"EphemeralOSDiskSupported": "True", "CachedDiskBytes": "274877906944"}
+    temporary = {"EphemeralOSDiskSupported": "True", "MaxResourceVolumeMB": "3145728"}
+    answers = AzureAnswers(
+        {
+            "value": [
+                azure_sku("Standard_NC24ads_A100_v4", **a100, **cache),
+                azure_sku("Standard_NC48ads_A100_v4", **{**a100, "GPUs": "2", "vCPUs": "50"}, **temporary),
+                azure_sku("Standard_NC9ads_Z1_v9", **a100),
+                azure_sku("Standard_D1s_v9", vCPUs="1", MemoryGB="4"),
+                {**azure_sku("Standard_NC24ads_A100_v4", **a100), "resourceType": "disks"},
+            ]
+        }
+    )
+    seen = azure.described(AzureApi("s", answers), "s", ["eastus2"], [])
+    found = renewed(list(seen), "azure", "eastus2")
+    assert seen[0].facts["ephemeral_os_gib"] == 256
+    assert seen[0].zones == {"eastus2": ("eastus2-1", "eastus2-2")}
+    assert {(one.machine_type, one.where, one.cloud) for one in found.differences} == {
+        ("Standard_NC48ads_A100_v4", "vcpu", 50),
+        ("Standard_NC48ads_A100_v4", "memory_mib", 225280),
+        ("Standard_NC48ads_A100_v4", "ephemeral_os_gib", 2048),
+    }
+    assert [one.name for one in found.new] == ["Standard_NC9ads_Z1_v9"]
+
+
+def test_list_prices_of_azure_are_for_linux_on_demand() -> None:
+    def item(
+        region: str, price: float, product: str = "Virtual Machines NCads", sku: str = "NC24ads"
+    ) -> dict[str, Any]:
+        kind = {"type": "Consumption", "unitOfMeasure": "1 Hour"}
+        return {"armRegionName": region, "retailPrice": price, "productName": product, "skuName": sku, **kind}
+
+    answers = AzureAnswers(
+        {
+            "Items": [
+                item("eastus2", 3.673),
+                item("eastus2", 4.777, "Virtual Machines NCads Windows"),
+                item("eastus2", 0.9, sku="NC24ads Spot"),
+                item("eastus2", 0.8, sku="NC24ads Low Priority"),
+            ],
+            "NextPageLink": "https://prices.azure.com/more",
+        },
+        {"Items": [item("mars", 9.5), item("eastus2", 3.0, "NCads Cloud Services")]},
+    )
+    prices = azure.list_prices(answers, "Standard_NC24ads_A100_v4")
+    assert prices == {"eastus2": 3.673, "mars": 9.5}
+    seen = DescribedType("Standard_NC24ads_A100_v4", {}, usd_per_hour=prices)
+    found = renewed([seen], "azure", "eastus2", "mars")
+    assert [(one.where, one.cloud) for one in found.differences] == [("price mars", 9.5)]
+
+
 FACTS = """\
 # A comment that stays.
 machine_types:
@@ -150,7 +230,11 @@ def test_what_is_written_is_read_again_by_the_catalogue() -> None:
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [(["aws"], "add --region REGION"), (["gcp", "--region", "us-central1"], "add --project PROJECT")],
+    [
+        (["aws"], "add --region REGION"),
+        (["gcp", "--region", "us-central1"], "add --project PROJECT"),
+        (["azure", "--region", "eastus2"], "add --subscription ID, or --prices"),
+    ],
 )
 def test_what_is_missing_on_the_command_line_is_named(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str]

@@ -1,4 +1,4 @@
-"""`python -m tools.renew aws|gcp`: compares the catalogue's machine types with the cloud's values.
+"""`python -m tools.renew aws|gcp|azure`: compares the catalogue's machine types with the cloud's values.
 
 The command sends read-only requests with your credentials and changes nothing in the cloud. It exits with code 0
 if nothing differs, 1 if something differs, and 2 if the cloud could not be queried.
@@ -15,9 +15,10 @@ from pathlib import Path
 
 from gpu_platform.catalog import Catalog, load_catalog
 from gpu_platform.online.aws.api import AwsApi
+from gpu_platform.online.azure.api import AzureApi
 from gpu_platform.online.finding import NotLookedAt
 from gpu_platform.online.google.api import Disabled, GoogleApi
-from tools.renew import aws, google
+from tools.renew import aws, azure, google
 from tools.renew.compare import Comparison, DescribedType, compare
 from tools.renew.write import new_entry, write
 
@@ -27,18 +28,21 @@ FACTS = Path(__file__).resolve().parents[2] / "gpu_platform" / "catalog" / "fact
 def main(words: Sequence[str] | None = None) -> int:
     """Query the cloud, print the differences, and write them on request. Return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.renew", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("cloud", choices=["aws", "gcp"])
+    parser.add_argument("cloud", choices=["aws", "gcp", "azure"])
     parser.add_argument(
         "--names", action="store_true", help="aws: compare only the names in botocore, without requests to AWS"
     )
     parser.add_argument("--region", action="append", default=[], help="compare in this region; repeatable")
-    parser.add_argument("--prices", action="store_true", help="aws: also compare list prices")
+    parser.add_argument("--prices", action="store_true", help="aws, azure: also compare list prices")
     parser.add_argument("--project", help="gcp: your project for the requests to Google Cloud")
+    parser.add_argument("--subscription", help="azure: ID of your subscription; without it, only prices")
     parser.add_argument("--write", action="store_true", help="write the cloud's values to the catalogue's files")
     parser.add_argument("--format", choices=["text", "json"], default="text")
     options = parser.parse_args(words)
     if options.cloud == "gcp" and not options.project:
         parser.error("gcp: add --project PROJECT")
+    if options.cloud == "azure" and not (options.subscription or options.prices):
+        parser.error("azure: add --subscription ID, or --prices, which need no credentials")
     if not options.region and not options.names:
         parser.error("add --region REGION, because offers and prices depend on the region")
     catalog = load_catalog()
@@ -63,6 +67,8 @@ def _compare(catalog: Catalog, options: argparse.Namespace) -> Comparison:
     if options.cloud == "gcp":
         seen = google.described(GoogleApi(), options.project, ours)
         return compare(catalog, google.VENDOR, seen, options.region)
+    if options.cloud == "azure":
+        return _compare_azure(catalog, options, ours)
     if options.names:
         named = aws.named_types()
         return compare(
@@ -73,6 +79,28 @@ def _compare(catalog: Catalog, options: argparse.Namespace) -> Comparison:
         api = AwsApi(aws.PRICING_REGION)
         seen = [dataclasses.replace(one, usd_per_hour=aws.list_prices(api, one.name)) for one in seen]
     return compare(catalog, aws.VENDOR, seen, options.region)
+
+
+def _compare_azure(catalog: Catalog, options: argparse.Namespace, ours: Sequence[str]) -> Comparison:
+    """Compare the facts of all sizes, and the prices of sizes with GPUs. The prices of other sizes are those of
+    their vCPUs, and differ from rounded prices.
+    """
+    if options.subscription:
+        api = AzureApi(options.subscription)
+        seen = azure.described(api, options.subscription, options.region, ours)
+    else:
+        seen = [DescribedType(name, {}) for name in ours]
+    if options.prices:
+        import requests
+
+        session = requests.Session()
+        seen = [
+            dataclasses.replace(one, usd_per_hour=azure.list_prices(session, one.name))
+            if one.name in ours and catalog.has_gpus(one.name)
+            else one
+            for one in seen
+        ]
+    return compare(catalog, azure.VENDOR, seen, options.region)
 
 
 def _new(catalog: Catalog, named: frozenset[str]) -> list[DescribedType]:

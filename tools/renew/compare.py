@@ -20,6 +20,7 @@ FIELDS: Final = (
     "ebs_volumes",
     "ebs_limit",
     "local_nvme_gb",
+    "ephemeral_os_gib",
     "accelerator_label",
 )
 """Fields of `MachineType` that a cloud's API reports. Each cloud reports only some of them."""
