@@ -17,6 +17,7 @@ from gpu_platform.planning.nodes.software import NodeSoftware
 from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.cluster import Operator
 from gpu_platform.stack.pool import Pool
+from gpu_platform.stack.sharing import Dra
 
 DEFAULT_FAMILY: Final = "ubuntu2404"
 NO_DRIVER_FOR: Final = "azurelinux3"
@@ -56,6 +57,13 @@ def check_software(pool: Pool, operator: Operator, problems: Problems) -> None:
             f"'host' for pool {pool.name}",
             "operator; AKS installs the toolkit only together with its driver, so it would be missing",
             "remove toolkit, or write driver: {owner: host}",
+        )
+    if isinstance(pool.sharing, Dra) and not by_aks:
+        here.at("driver").at("owner").add(
+            f"{operator.driver.owner or 'nothing'!r} with mode dra for pool {pool.name}",
+            "host; the operator's GPUCluster installs no toolkit, and AKS installs one only together with its "
+            "driver",
+            "write owner: host, and the version of the driver that AKS installs",
         )
     if family == NO_DRIVER_FOR:
         problems.at("image").at("family").add(
