@@ -39,10 +39,7 @@ def described(
             name = str(sku["name"])
             if sku.get("resourceType") == "virtualMachines" and (name in wanted or _gpus(sku)):
                 found[name] = sku
-                numbers = {
-                    str(zone) for place in sku.get("locationInfo") or () for zone in place.get("zones") or ()
-                }
-                zones.setdefault(name, {})[region] = tuple(f"{region}-{number}" for number in sorted(numbers))
+                zones.setdefault(name, {})[region] = tuple(f"{region}-{number}" for number in _zones(sku))
     return [DescribedType(name, _facts(sku), _gpus(sku), zones=zones[name]) for name, sku in found.items()]
 
 
@@ -55,7 +52,7 @@ def list_prices(session: Any, name: str) -> Mapping[str, float]:
     of_size = f"serviceName eq 'Virtual Machines' and armSkuName eq '{name}' and priceType eq 'Consumption'"
     query: Mapping[str, str] = {"api-version": "2023-01-01-preview", "$filter": of_size}
     url, prices = _PRICES, dict[str, float]()
-    while url:
+    while url:  # the address of the next page contains the query
         try:
             answer = session.get(url, params=query, timeout=_TIMEOUT)
             document: Mapping[str, Any] = answer.json()
@@ -63,7 +60,7 @@ def list_prices(session: Any, name: str) -> Mapping[str, float]:
             raise NotLookedAt(f"Azure's price list did not answer: {error}", "check the network") from error
         items: Iterable[Mapping[str, Any]] = document.get("Items") or ()
         prices |= {one["armRegionName"]: float(one["retailPrice"]) for one in items if _is_plain(one)}
-        url, query = str(document.get("NextPageLink") or ""), {}
+        url, query = str(document.get("NextPageLink") or ""), dict[str, str]()
     return prices
 
 
@@ -75,6 +72,11 @@ def _is_plain(item: Mapping[str, Any]) -> bool:
         and not str(item.get("productName", "")).endswith(("Windows", "Cloud Services", "CloudServices"))
         and not str(item.get("skuName", "")).endswith(("Spot", "Low Priority"))
     )
+
+
+def _zones(sku: Mapping[str, Any]) -> Sequence[str]:
+    places: Iterable[Mapping[str, Any]] = sku.get("locationInfo") or ()
+    return sorted({str(zone) for place in places for zone in place.get("zones") or ()})
 
 
 def _capabilities(sku: Mapping[str, Any]) -> Mapping[str, str]:
