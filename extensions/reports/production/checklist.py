@@ -24,6 +24,7 @@ _SCRAPE: Final = (
     "write addons: {prometheus: install}, or monitoring: {prometheus_operator: true} if it is already running"
 )
 _SIMULATED: Final = "sandbox"
+_AKS_CLUSTER: Final = "azure:containerservice/kubernetesCluster:KubernetesCluster"
 _HOURS_A_MONTH: Final = 730  # same number of hours as in `budget`
 
 
@@ -300,6 +301,11 @@ def _encryption(subject: Subject) -> _Found:
             found.evidence.append(
                 "the cluster's Secrets and all disks are encrypted with Google's keys (always on)"
             )
+        elif one.type == _AKS_CLUSTER:
+            created = True
+            found.evidence.append(
+                "the cluster's Secrets and all disks are encrypted with Microsoft's keys (always on)"
+            )
         elif one.type == "aws:ec2/launchTemplate:LaunchTemplate":
             _check_volumes(one, found)
     unencrypted = [one for one in subject.resources if _is_plain_class(one)]
@@ -408,6 +414,9 @@ def _enforced(resources: Sequence[ResourceRecord]) -> str | None:
         if one.type == "gcp:container/cluster:Cluster":
             on = one.inputs.get("datapathProvider") == "ADVANCED_DATAPATH"
             return "enforced by Dataplane V2" if on else ""
+        if one.type == _AKS_CLUSTER:
+            policy = cast("dict[str, Any]", one.inputs.get("networkProfile") or {}).get("networkPolicy")
+            return f"enforced by {str(policy).capitalize()}" if policy else ""
     return None
 
 

@@ -55,7 +55,7 @@ _OPERATORS: Final[Mapping[str, Callable[[tuple[int, ...], tuple[int, ...]], bool
     ">": operator.gt,
     "<": operator.lt,
 }
-_SERVICES: Final = {"eks": "eks", "gke": "gke", "kind": "sandbox"}
+_SERVICES: Final = {"eks": "eks", "gke": "gke", "aks": "aks", "kind": "sandbox"}
 _SYSTEMS: Final = {"amazonlinux": "amzn", "cos": "cos", "ubuntu": "ubuntu"}
 _MEASURED: Final = "measured on the nodes after the deployment, not planned"
 

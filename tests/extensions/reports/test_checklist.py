@@ -167,6 +167,26 @@ def test_a_team_whose_pods_may_be_under_no_network_policy_is_named() -> None:
     assert found.evidence[-1].startswith("vision admits pods without a controller")
 
 
+def test_aks_encrypts_and_cilium_enforces_policies() -> None:
+    guid = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
+    cluster = {
+        "provider": "aks",
+        "name": "prod",
+        "subscription": guid,
+        "resource_group": "ml",
+        "region": "eastus2",
+    }
+    created = {**cluster, "kubernetes": "1.35", "create": {"admins": [guid], "api_access": ["203.0.113.0/24"]}}
+    serve = pool("serve", "Standard_NC24ads_A100_v4", workload="inference")
+    members = team(quota={"gpus": 1}, members=[f"group:{guid}"])
+
+    subject = _subject(serve, cluster=created, teams=[members])
+    encryption, network = _point(subject, "encryption"), _point(subject, "network policy")
+
+    assert (encryption.status, network.status) == (Status.DONE, Status.DONE)
+    assert "enforced by Cilium" in network.evidence
+
+
 def test_encryption_and_enforcement_are_questions_on_existing_clusters() -> None:
     existing = {"provider": "eks", "name": "prod", "region": "us-east-2", "kubernetes": "1.36"}
     storage = {"shared": {"type": "nfs", "file_system": "fs-0a1b2c3d4e5f60718"}}
