@@ -68,9 +68,10 @@ def impact_of_pool(
     """Return the impact of a pool change that removes nodes. `deployed` contains the pool's facts from the last
     deployment.
     """
+    replaced = "each" if change.effect == "rolled" else "the old pool"
     order = {
         None: "",
-        "delete-first": "the old pool is deleted before its replacement is created",
+        "delete-first": f"{replaced} is deleted before its replacement is created",
         "create-first": "the replacement is created first",
     }[change.order]
     because = "; ".join(

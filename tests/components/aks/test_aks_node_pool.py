@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpu_platform.base.errors import BadInput
+from gpu_platform.catalog import load_catalog
 from tests.components.aks.aks_recorded import CREATED, EXISTING, FORMS, SUBNET, agent_pool, platform_of, recorded
 from tests.support.recorded import record_platform
 
@@ -165,3 +166,8 @@ def test_a_gate_of_new_nodes_is_refused_with_its_field(gate: str) -> None:
 def test_a_mig_pool_must_say_that_its_new_nodes_have_no_gate() -> None:
     with pytest.raises(BadInput, match=r"pools\[0\]\.gate_nodes: found 'startup'.* write gate_nodes: never"):
         record_platform(platform_of({**FORMS["mig"], "gate_nodes": None}))
+
+
+def test_the_catalogue_knows_how_long_the_nodes_are_drained() -> None:
+    drained = agent_pool().inputs["upgradeSettings"]["drainTimeoutInMinutes"]
+    assert load_catalog().drain_limits["aks", "update"].seconds == drained * 60
