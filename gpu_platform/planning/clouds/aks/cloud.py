@@ -114,7 +114,7 @@ def aks(
             host_policy=None,
         ),
         storage=CloudStorage(
-            own_classes=lambda storage, pools, catalog: own_classes(cluster),
+            own_classes=lambda storage, pools, catalog: own_classes(cluster, storage),
             claim_sizes=claim_sizes,
             check=lambda storage, pools, catalog, problems: check_aks_storage(storage, problems),
             plan=lambda declared, stack, pools, kubernetes, catalog: plan_aks_storage(declared, cluster),

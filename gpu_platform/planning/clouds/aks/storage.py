@@ -46,13 +46,14 @@ def check_aks_storage(storage: Mapping[str, StorageClass], problems: Problems) -
             )
 
 
-def own_classes(cluster: AksCluster) -> Mapping[str, DiskStorage]:
+def own_classes(cluster: AksCluster, storage: Mapping[str, StorageClass]) -> Mapping[str, DiskStorage]:
     """Return the default storage class that AKS creates in a new cluster. The classes of an existing cluster are
-    not known.
+    not known. A declared default is newer, so claims that name no class get it.
     """
     if cluster.create is None:
         return {}
-    return {DEFAULT_CLASS: DiskStorage(type="disk", disk="standard-ssd", default=True)}
+    declared = any(isinstance(one, DiskStorage) and one.default for one in storage.values())
+    return {DEFAULT_CLASS: DiskStorage(type="disk", disk="standard-ssd", default=not declared)}
 
 
 def claim_sizes(one: StorageClass) -> ClaimSizes:
