@@ -321,6 +321,7 @@ def test_a_rule_that_the_dataplane_cannot_enforce_is_refused(
     [
         ({"egress": [{"cidr": "0.0.0.0/0"}]}, "egress[0].cidr", "write internet"),
         ({"egress": [{"cidr": "169.254.169.254/32"}]}, "egress[0].cidr", "credentials"),
+        ({"egress": [{"cidr": "168.63.129.0/24"}]}, "egress[0].cidr", "a network without 168.63.129.16/32"),
         ({"egress": [{"cidr": "168.0.0.0/6"}]}, "egress[0].cidr", "name a smaller network"),
         ({"egress": ["internet", "internet"]}, "egress[1]", "each once"),
         ({"egress": [{"cidr": "10.0.0.0/8"}, {"cidr": "10.0.0.0/8", "ports": [80]}]}, "egress[1]", "all ports"),

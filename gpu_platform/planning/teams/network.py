@@ -26,6 +26,8 @@ CLOUD_APIS: Final = "cloud-apis"
 _HTTPS: Final = 443
 # Addresses that belong to the node itself or to no host. A team's service never has such an address.
 _FORBIDDEN: Final = ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "240.0.0.0/4")
+# The host of an Azure VM gives out settings and certificates of the VM here, but not on the port of `internet`.
+_AZURE_HOST: Final = "168.63.129.16/32"
 # Address ranges that a cluster may use for its nodes, pods and services, or that neighbouring networks may use.
 _PRIVATE: Final = ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16")
 # Domains of the cluster and the node. A host rule must not allow the addresses that these names resolve to.
@@ -101,7 +103,7 @@ def _check_destination(one: Destination, cloud: Cloud, here: Problems) -> None:
 
 def _check_cidr(cidr: str, here: Problems) -> None:
     network = IPv4Network(cidr)
-    held = [one for one in _FORBIDDEN if network.overlaps(IPv4Network(one))]
+    held = [one for one in (*_FORBIDDEN, _AZURE_HOST) if network.overlaps(IPv4Network(one))]
     if not held:
         return
     everything = network.prefixlen == 0

@@ -6,21 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds import daemonsets
 from gpu_platform.planning.clouds.aks.plan import CreateAksPlan
-from gpu_platform.planning.clouds.controllers import (
-    ControllerPods,
-    Room,
-    controller_pods,
-    largest,
-    requests_text,
-    room_text,
-    without_room,
-)
+from gpu_platform.planning.clouds.controllers import ControllerPods, Room, controller_pods
 from gpu_platform.planning.clouds.daemonsets import on_nodes
-from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.clouds.system_type import choose_system_type
+from gpu_platform.planning.decision import Decided
 from gpu_platform.planning.pools.free import free_with
 from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.aks import CreateAks
@@ -75,37 +67,24 @@ def size_system_nodes(
     `declared` is true if the stack file names the machine type. `others` is the free CPU and memory on the nodes
     of CPU pools.
     """
-    pods = (*controller_pods("aks", catalog), *controllers)
-    least, most = create.system_nodes
-
-    def missing(name: str) -> tuple[str, ...]:
-        return without_room(pods, [system_room(name, catalog)] * most, others)
-
-    sufficient = next((name for name in DEFAULT_TYPES if not missing(name)), DEFAULT_TYPES[-1])
-    name = create.system_machine_type if declared else sufficient
-    if lacking := missing(name):
-        problems.at("system").add(
-            f"at most {counted(most, 'node')} of {name}, with {room_text(system_room(name, catalog))} "
-            "for controllers on each",
-            f"room for {requests_text(pods)}, most of it for {largest(pods)}; there is no room for "
-            f"{', '.join(lacking)}",
-            f"write machine_type: {sufficient}",
-        )
-    decision = Decision(
-        subject=subject,
-        what="system nodes",
-        chosen=f"{most} of {name}" if least == most else f"{least} to {most} of {name}",
-        why=f"controllers request {requests_text(pods)}, mostly {largest(pods)}"
-        + ("" if least == most else "; AKS adds nodes for them")
-        + ("" if declared else "; the smallest size with room for them"),
+    chosen = choose_system_type(
+        subject,
+        create.system_machine_type if declared else None,
+        DEFAULT_TYPES,
+        create.system_nodes,
+        "AKS" if create.system_nodes[0] < create.system_nodes[1] else None,
+        lambda name: system_room(name, catalog),
+        (*controller_pods("aks", catalog), *controllers),
+        others,
+        problems,
     )
-    machine = catalog.machine_types[name]
+    machine = catalog.machine_types[chosen.value]
     quota = catalog.gpu_quota(machine, spot=False)
     plan = replace(
         create,
-        system_machine_type=name,
+        system_machine_type=chosen.value,
         system_vcpus=machine.vcpu,
         system_cpu_quota=quota.name if quota is not None else None,
         system_disk_type="Ephemeral" if create.system_disk_gb <= (machine.ephemeral_os_gib or 0) else "Managed",
     )
-    return Decided(plan, (decision,))
+    return Decided(plan, chosen.decisions)

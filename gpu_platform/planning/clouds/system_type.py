@@ -1,0 +1,59 @@
+"""Choose the machine type of system nodes in clouds where all of them have one machine type (GKE and AKS)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gpu_platform.base.quantity import counted
+from gpu_platform.planning.clouds.controllers import (
+    ControllerPods,
+    Room,
+    largest,
+    requests_text,
+    room_text,
+    without_room,
+)
+from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.problems import Problems
+
+
+def choose_system_type(
+    subject: str,
+    declared: str | None,
+    types: Sequence[str],
+    count: tuple[int, int],
+    growing_by: str | None,
+    room: Callable[[str], Room],
+    pods: Sequence[ControllerPods],
+    others: Sequence[Room],
+    problems: Problems,
+) -> Decided[str]:
+    """Return the declared machine type or, if it is None, the first of `types` with room for the controllers.
+
+    `count` is the lowest and highest number of nodes, and `growing_by` who changes it, or None. `room` returns the
+    CPU and memory of a node for controllers. `others` is the same for the nodes of CPU pools. `problems` points to
+    `create`.
+    """
+    least, most = count
+
+    def missing(name: str) -> tuple[str, ...]:
+        return without_room(pods, [room(name)] * most, others)
+
+    sufficient = next((name for name in types if not missing(name)), types[-1])
+    name = declared or sufficient
+    if lacking := missing(name):
+        problems.at("system").add(
+            f"at most {counted(most, 'node')} of {name}, with {room_text(room(name))} for controllers on each",
+            f"room for {requests_text(pods)}, most of it for {largest(pods)}; there is no room for "
+            f"{', '.join(lacking)}",
+            f"write machine_type: {sufficient}",
+        )
+    decision = Decision(
+        subject=subject,
+        what="system nodes",
+        chosen=f"{most} of {name}" if growing_by is None else f"{least} to {most} of {name}",
+        why=f"controllers request {requests_text(pods)}, mostly {largest(pods)}"
+        + ("" if growing_by is None else f"; {growing_by} adds nodes for them")
+        + ("; the smallest machine type with room for them" if declared is None else ""),
+    )
+    return Decided(name, (decision,))
