@@ -18,6 +18,7 @@ from gpu_platform.planning.clouds.aks.logins import LOGIN_ROLE
 from gpu_platform.planning.clouds.aks.names import dns_prefix, network_name
 from gpu_platform.planning.clouds.aks.plan import (
     NO_NETWORK,
+    ROTATION_POOL,
     SYSTEM_POOL,
     SYSTEM_SURGE,
     AksClusterPlan,
@@ -42,8 +43,6 @@ _WORKLOAD_IDENTITY = True
 _NODE_IMAGE_CHANNEL = "None"
 _DISK_DRIVER = True
 _SNAPSHOTS = True
-# The provider moves the system nodes to this pool while it changes them.
-_ROTATION_POOL = "systemtmp"
 _SYSTEM_SKU = "Ubuntu2404"
 # Lets AKS join nodes and load balancers to the subnet.
 _NETWORK_ROLE = "Network Contributor"
@@ -268,7 +267,7 @@ class AksCluster(pulumi.ComponentResource):
         service, (lowest, highest) = azure.containerservice, create.system_nodes
         return service.KubernetesClusterDefaultNodePoolArgs(
             name=SYSTEM_POOL,
-            temporary_name_for_rotation=_ROTATION_POOL,
+            temporary_name_for_rotation=ROTATION_POOL,
             vm_size=create.system_machine_type,
             orchestrator_version=self._args.kubernetes,
             os_sku=_SYSTEM_SKU,

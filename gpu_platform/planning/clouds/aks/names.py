@@ -9,7 +9,7 @@ import hashlib
 import re
 from typing import Final
 
-from gpu_platform.planning.clouds.aks.plan import SYSTEM_POOL
+from gpu_platform.planning.clouds.aks.plan import ROTATION_POOL, SYSTEM_POOL
 
 LONGEST: Final = 12
 SUBNET: Final = "nodes"
@@ -34,7 +34,7 @@ def agent_pool_name(pool: str) -> str:
     A pool's name is used unchanged if AKS allows it and no other pool can have the same. Otherwise, it is
     shortened and ends in a hash of the whole name.
     """
-    if re.fullmatch(r"[a-z][a-z0-9]{0,11}", pool) and pool != SYSTEM_POOL:
+    if re.fullmatch(r"[a-z][a-z0-9]{0,11}", pool) and pool not in (SYSTEM_POOL, ROTATION_POOL):
         return pool
     letters = re.sub(r"[^a-z0-9]", "", pool)
     start = letters if letters[:1].isalpha() else f"p{letters}"

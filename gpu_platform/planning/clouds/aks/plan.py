@@ -18,6 +18,8 @@ _CLUSTER_TIMEOUTS: Final = Timeouts(create=90 * 60, update=90 * 60, delete=90 * 
 # provider's default is one hour.
 AGENT_POOL_TIMEOUTS: Final = Timeouts(create=60 * 60, update=24 * 60 * 60, delete=60 * 60)
 SYSTEM_POOL: Final = "system"
+ROTATION_POOL: Final = "systemtmp"
+"""Agent pool to which the provider moves the system nodes while it changes them."""
 SYSTEM_SURGE: Final = 1
 """Number of nodes that AKS adds while it rolls the system nodes."""
 NO_NETWORK: Final = "0.0.0.0/32"
