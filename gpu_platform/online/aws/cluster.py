@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from gpu_platform.base import names
-from gpu_platform.base.errors import Problem
+from gpu_platform.online.answers import no_cluster, problem_finding
 from gpu_platform.online.aws.answers import Cluster, InstanceType, Subnet, Zone
 from gpu_platform.online.finding import OnlineFinding, Severity
 from gpu_platform.planning.clouds.eks.addresses import NodeAddresses, addresses_of_node, addresses_with_pods
@@ -111,13 +111,7 @@ def compare_existing_cluster(
     """
     looked_at = f"existing cluster {plan.name}"
     if found is None or facts is None:
-        yield OnlineFinding(
-            looked_at=looked_at,
-            severity="stops",
-            found=f"no EKS cluster of this name in {plan.region}",
-            why="the stack file has no cluster.create, so the cluster must exist",
-            fix="correct cluster.name and cluster.region, or add cluster.create",
-        )
+        yield no_cluster(plan.name, "EKS", plan.region, "cluster.region")
         return
     text = f"EKS {found.version} {found.status}, authentication mode {found.authentication_mode or 'unknown'}"
     problems = check_looked_up(facts, plan)
@@ -148,17 +142,6 @@ def compare_existing_cluster(
         yield problem_finding(f"GPU monitoring on {plan.name}", untolerated, "warns")
     if (warning := network_policy_warning(facts, plan)) is not None:
         yield problem_finding(f"NetworkPolicies on {plan.name}", warning, "warns")
-
-
-def problem_finding(looked_at: str, problem: Problem, severity: Severity = "stops") -> OnlineFinding:
-    """Convert a problem from a check in planning to a finding."""
-    return OnlineFinding(
-        looked_at=looked_at,
-        severity=severity,
-        found=f"{problem.path}: {problem.found}",
-        why=f"allowed: {problem.allowed}",
-        fix=problem.fix,
-    )
 
 
 def compare_subnets(

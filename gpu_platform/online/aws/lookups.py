@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import TypeVar, cast
 
 from gpu_platform.catalog import Catalog, ServiceQuota
 from gpu_platform.catalog.csi_drivers import EFS_DRIVER, FSX_DRIVER
+from gpu_platform.online.answers import Answers
 from gpu_platform.online.aws.answers import Cluster, Identity, InstanceType, Subnet
 from gpu_platform.online.aws.api import AwsApi, Missing
 from gpu_platform.online.aws.capacity import (
@@ -57,7 +57,6 @@ from gpu_platform.planning.clouds.windows import CapacityWindow
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 
-_T = TypeVar("_T")
 _CONSOLE = "Service Quotas (https://console.aws.amazon.com/servicequotas)"
 _SPOT_ROLE = "AWSServiceRoleForEC2Spot"
 
@@ -76,7 +75,7 @@ class AwsCloud:
         self._now = now
         api = AwsApi(self._cluster.region, role=self._cluster.assume_role)
         self._client = client or AwsClient(self._cluster.region, api)
-        self._answers: dict[str, object] = {}
+        self._kept = Answers().kept
 
     def lookups(self) -> Sequence[Lookup]:
         """Return the lookups. No lookup depends on the result of another lookup."""
@@ -332,11 +331,6 @@ class AwsCloud:
     def _created_zones(self) -> tuple[str, ...]:
         create = self._cluster.create
         return create.vpc.zone_names if create is not None else ()
-
-    def _kept(self, name: str, ask: Callable[[], _T]) -> _T:
-        if name not in self._answers:
-            self._answers[name] = ask()
-        return cast("_T", self._answers[name])  # all results under one name have the same type
 
 
 def compare_account(wanted: str | None, identity: Identity) -> OnlineFinding:

@@ -7,6 +7,7 @@ from ipaddress import IPv4Network
 
 from gpu_platform.base.errors import BadInput
 from gpu_platform.base.quantity import counted
+from gpu_platform.online.answers import no_cluster, problem_finding
 from gpu_platform.online.azure.answers import Cluster, Group, Size, Subnet
 from gpu_platform.online.finding import OnlineFinding
 from gpu_platform.planning.clouds.aks.existing_cluster import require_fit
@@ -137,13 +138,7 @@ def compare_cluster(
         return
     looked_at = f"existing cluster {cluster.name}"
     if found is None:
-        yield OnlineFinding(
-            looked_at=looked_at,
-            severity="stops",
-            found=f"no AKS cluster of this name in resource group {cluster.resource_group}",
-            why="the stack file has no cluster.create, so the cluster must exist",
-            fix="correct cluster.name and cluster.resource_group, or add cluster.create",
-        )
+        yield no_cluster(cluster.name, "AKS", f"resource group {cluster.resource_group}", "cluster.resource_group")
         return
     yield from _compare_facts(cluster, looked_at, found)
     yield _compare_api_access(found)
@@ -154,14 +149,7 @@ def _compare_facts(cluster: AksClusterPlan, looked_at: str, found: Cluster) -> I
     try:
         require_fit(cluster, found.facts)
     except BadInput as refused:
-        for problem in refused.problems:
-            yield OnlineFinding(
-                looked_at=looked_at,
-                severity="stops",
-                found=f"{problem.path}: {problem.found}",
-                why=f"allowed: {problem.allowed}",
-                fix=problem.fix,
-            )
+        yield from (problem_finding(looked_at, problem) for problem in refused.problems)
         return
     ready = found.state == "Succeeded"
     yield OnlineFinding(

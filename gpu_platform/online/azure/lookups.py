@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Final, TypeVar, cast
+from typing import Final
 
 from gpu_platform.catalog import Catalog
+from gpu_platform.online.answers import Answers
 from gpu_platform.online.azure.answers import Cluster
 from gpu_platform.online.azure.client import AzureClient, Missing
 from gpu_platform.online.azure.comparisons import (
@@ -25,7 +26,6 @@ from gpu_platform.planning.clouds.aks.prerequisites import PROVIDERS, REGIONAL_Q
 from gpu_platform.planning.clouds.kubeconfig import aks_kubeconfig
 from gpu_platform.planning.plan import EnvironmentPlan
 
-_T = TypeVar("_T")
 _CONSOLE: Final = "Azure portal, Quotas, Compute"
 
 
@@ -41,7 +41,7 @@ class AzureCloud:
         self._cluster = plan.cluster.cloud
         self._catalog = catalog
         self._client = client or AzureClient(self._cluster.subscription)
-        self._answers: dict[str, object] = {}
+        self._kept = Answers().kept
 
     def lookups(self) -> Sequence[Lookup]:
         """Return the lookups. No lookup depends on the result of another lookup."""
@@ -181,8 +181,3 @@ class AzureCloud:
                 return None
 
         return self._kept("cluster", look)
-
-    def _kept(self, name: str, ask: Callable[[], _T]) -> _T:
-        if name not in self._answers:
-            self._answers[name] = ask()
-        return cast("_T", self._answers[name])  # each name has only one result type

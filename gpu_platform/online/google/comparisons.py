@@ -10,6 +10,7 @@ from typing import Final
 from gpu_platform.base.errors import BadInput
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog.zones import google_region
+from gpu_platform.online.answers import no_cluster, problem_finding
 from gpu_platform.online.finding import OnlineFinding, Severity
 from gpu_platform.online.google.answers import Cluster, Reservation, Subnet
 from gpu_platform.planning.clouds.gke.create import node_addresses, pod_ranges
@@ -135,26 +136,13 @@ def compare_cluster(
         return
     looked_at = f"existing cluster {cluster.name}"
     if found is None:
-        yield OnlineFinding(
-            looked_at=looked_at,
-            severity="stops",
-            found=f"no GKE cluster of this name in {cluster.location}",
-            why="the stack file has no cluster.create, so the cluster must exist",
-            fix="correct cluster.name and cluster.location, or add cluster.create",
-        )
+        yield no_cluster(cluster.name, "GKE", cluster.location, "cluster.location")
         return
     text = f"GKE {found.facts.version} {found.status}, datapath {found.facts.datapath or 'LEGACY_DATAPATH'}"
     try:
         require_fit(cluster, found.facts)
     except BadInput as refused:
-        for problem in refused.problems:
-            yield OnlineFinding(
-                looked_at=looked_at,
-                severity="stops",
-                found=f"{problem.path}: {problem.found}",
-                why=f"allowed: {problem.allowed}",
-                fix=problem.fix,
-            )
+        yield from (problem_finding(looked_at, problem) for problem in refused.problems)
     else:
         ready = found.status in ("RUNNING", "RECONCILING")
         yield OnlineFinding(

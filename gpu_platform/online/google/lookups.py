@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Final, TypeVar, cast
+from typing import Final
 
 from gpu_platform.catalog import Catalog
+from gpu_platform.online.answers import Answers
 from gpu_platform.online.finding import Lookup, NotLookedAt, OnlineFinding
 from gpu_platform.online.google.answers import Cluster, Quota, Subnet
 from gpu_platform.online.google.api import GoogleApi
@@ -29,7 +30,6 @@ from gpu_platform.planning.clouds.gke.storage import GkeStorage
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 
-_T = TypeVar("_T")
 _CONSOLE: Final = "IAM & Admin, Quotas"
 _FAMILY: Final = "GPUS_PER_GPU_FAMILY, gpu_family "
 # Every stack needs these APIs. `doctor STACK` lists further APIs that the resources of a stack need.
@@ -58,7 +58,7 @@ class GoogleCloud:
         self._now = now
         api = GoogleApi(impersonated=self._cluster.impersonate)
         self._client = client or GoogleClient(self._cluster.project, api)
-        self._answers: dict[str, object] = {}
+        self._kept = Answers().kept
 
     def lookups(self) -> Sequence[Lookup]:
         """Return the lookups. No lookup depends on the result of another lookup."""
@@ -204,11 +204,6 @@ class GoogleCloud:
                 return None
 
         return self._kept("cluster", look)
-
-    def _kept(self, name: str, ask: Callable[[], _T]) -> _T:
-        if name not in self._answers:
-            self._answers[name] = ask()
-        return cast("_T", self._answers[name])  # all results under one name have the same type
 
 
 def _with_enabled_api(
