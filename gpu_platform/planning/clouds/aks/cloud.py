@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
 from gpu_platform.catalog import Catalog
@@ -11,7 +10,7 @@ from gpu_platform.planning.clouds import daemonsets
 from gpu_platform.planning.clouds.aks.cluster import StackDemands, check_aks_cluster, plan_aks_cluster
 from gpu_platform.planning.clouds.aks.cluster_settings import cluster_settings
 from gpu_platform.planning.clouds.aks.logins import check_members, login_commands, login_notes
-from gpu_platform.planning.clouds.aks.plan import AksClusterPlan, AksPoolPlan
+from gpu_platform.planning.clouds.aks.plan import AksPoolPlan
 from gpu_platform.planning.clouds.aks.pools import (
     added_taints,
     check_aks_pool,
@@ -25,9 +24,8 @@ from gpu_platform.planning.clouds.aks.properties import pool_properties
 from gpu_platform.planning.clouds.aks.software import aks_software, check_software, explain_software
 from gpu_platform.planning.clouds.aks.storage import check_aks_storage, claim_sizes, own_classes, plan_aks_storage
 from gpu_platform.planning.clouds.aks.system_pool import size_system_nodes, system_room
-from gpu_platform.planning.clouds.controllers import ControllerPods, Room, on_existing_nodes
 from gpu_platform.planning.clouds.daemonsets import DaemonSet, on_nodes
-from gpu_platform.planning.clouds.nodes import nodes_plan, rooms_of_cpu_pools
+from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import (
     Cloud,
     CloudClasses,
@@ -40,10 +38,9 @@ from gpu_platform.planning.clouds.protocol import (
     OperatorSettings,
 )
 from gpu_platform.planning.clouds.section import CloudCluster, GrowingNodes
-from gpu_platform.planning.decision import Decided
+from gpu_platform.planning.clouds.system_nodes import plan_system_nodes, system_rooms
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.planning.problems import Problems
-from gpu_platform.stack.aks import AksCluster, AksSystemNodes, CreateAks
+from gpu_platform.stack.aks import AksCluster, AksSystemNodes
 from gpu_platform.stack.storage import StorageClass
 
 
@@ -97,8 +94,12 @@ def aks(
             plan=lambda stack, pools, release, catalog: plan_aks_cluster(
                 cluster, stack, pools, release, catalog, demands
             ),
-            plan_controllers=partial(_plan_controllers, create),
-            system_rooms=_system_rooms,
+            plan_controllers=partial(
+                plan_system_nodes,
+                create is not None and create.system.machine_type is not None,
+                size_system_nodes,
+            ),
+            system_rooms=partial(system_rooms, system_room),
             settings=cluster_settings,
             prerequisites=aks_prerequisites,
             check=lambda pools, _, catalog, problems: check_aks_cluster(cluster, pools, catalog, problems),
@@ -139,34 +140,3 @@ def _daemonsets(pool: PoolPlan, catalog: Catalog) -> tuple[DaemonSet, ...]:
 def _surge_nodes(pool: PoolPlan, cluster: CloudCluster) -> int:
     assert isinstance(pool.cloud, AksPoolPlan)  # noqa: S101 - its pools are of this cloud
     return pool.cloud.surge
-
-
-def _plan_controllers(
-    create: CreateAks | None,
-    cluster: CloudCluster | None,
-    pools: Sequence[PoolPlan],
-    controllers: Sequence[ControllerPods],
-    catalog: Catalog,
-    problems: Problems,
-) -> Decided[CloudCluster | None]:
-    """Return a new cluster with enough system nodes for the controllers, or an existing cluster unchanged."""
-    assert isinstance(cluster, AksClusterPlan)  # noqa: S101 - the plan is of this cloud
-    if cluster.create is None or create is None:
-        return on_existing_nodes(cluster.name, cluster, controllers)
-    created = size_system_nodes(
-        f"cluster {cluster.name}",
-        cluster.create,
-        create.system.machine_type is not None,
-        controllers,
-        rooms_of_cpu_pools(pools),
-        catalog,
-        problems.at("create"),
-    )
-    return Decided(replace(cluster, create=created.value), created.decisions)
-
-
-def _system_rooms(cluster: CloudCluster | None, catalog: Catalog) -> Sequence[Room] | None:
-    """Return the free CPU and memory of each system node, for the maximum number of system nodes."""
-    if not isinstance(cluster, AksClusterPlan) or cluster.create is None:
-        return None
-    return [system_room(cluster.create.system_machine_type, catalog)] * cluster.create.system_nodes[1]

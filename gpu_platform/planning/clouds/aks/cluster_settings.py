@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu_platform.planning.clouds.aks.plan import AksClusterPlan, CreateAksPlan
+from gpu_platform.planning.clouds.cluster_setting import api_access, most_system_nodes
 from gpu_platform.planning.clouds.section import CloudCluster, ClusterSetting
 
 
@@ -38,22 +39,8 @@ def _of_create(cluster: AksClusterPlan, create: CreateAksPlan) -> Iterator[Clust
             loss="rolls-nodes",
             on_loss="AKS replaces the system nodes one by one, and the controllers' pods move to other nodes",
         )
-    yield ClusterSetting(
-        name="system_nodes",
-        what="most system nodes",
-        field="cluster.create.system.max",
-        values=create.system_nodes[1],
-        loss="removes-capacity",
-        on_loss="{lost} of the nodes of controllers may be deleted, and their pods move",
-    )
-    yield ClusterSetting(
-        name="api_access",
-        what="networks that reach the API server",
-        field="cluster.create.api_access",
-        values=create.api_access,
-        loss="cuts-access",
-        on_loss="{lost} no longer reaches the API server",
-    )
+    yield most_system_nodes(create.system_nodes[1])
+    yield api_access(create.api_access)
     yield ClusterSetting(
         name="admins",
         what="Entra ID groups with cluster-admin rights",

@@ -11,7 +11,7 @@ from gpu_platform.planning.clouds import daemonsets
 from gpu_platform.planning.clouds.aks.plan import CreateAksPlan
 from gpu_platform.planning.clouds.controllers import ControllerPods, Room, controller_pods
 from gpu_platform.planning.clouds.daemonsets import on_nodes
-from gpu_platform.planning.clouds.system_type import choose_system_type
+from gpu_platform.planning.clouds.system_nodes import choose_system_type
 from gpu_platform.planning.decision import Decided
 from gpu_platform.planning.pools.free import free_with
 from gpu_platform.planning.problems import Problems

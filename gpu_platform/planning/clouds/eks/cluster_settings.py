@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpu_platform.planning.clouds.cluster_setting import api_access
 from gpu_platform.planning.clouds.eks.access import LoginPlan, OidcPlan
 from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan, SystemPool
 from gpu_platform.planning.clouds.eks.images import rolled_image
@@ -210,14 +211,7 @@ def _of_create(cluster: EksClusterPlan, create: CreateEksPlan) -> Iterator[Clust
         on_loss="a cluster keeps the key of its Secrets, and the Secrets cannot be read without this key",
         fixed=True,
     )
-    yield ClusterSetting(
-        name="api_access",
-        what="networks that reach the API server",
-        field="cluster.create.api_access",
-        values=create.api_access,
-        loss="cuts-access",
-        on_loss="{lost} no longer reaches the API server",
-    )
+    yield api_access(create.api_access)
     yield ClusterSetting(
         name="admins",
         what="admins",

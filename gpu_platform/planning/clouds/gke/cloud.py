@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -11,7 +10,6 @@ from gpu_platform.base import names
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.catalog.zones import google_region
 from gpu_platform.planning.clouds import daemonsets
-from gpu_platform.planning.clouds.controllers import ControllerPods, Room, on_existing_nodes
 from gpu_platform.planning.clouds.daemonsets import DaemonSet, on_nodes
 from gpu_platform.planning.clouds.gke.buckets import SIDECAR
 from gpu_platform.planning.clouds.gke.cluster import StackDemands, check_gke_cluster, plan_gke_cluster
@@ -29,7 +27,7 @@ from gpu_platform.planning.clouds.gke.identities import check_identity, plan_ide
 from gpu_platform.planning.clouds.gke.installers import plan_installers
 from gpu_platform.planning.clouds.gke.logins import check_members, login_commands, login_notes
 from gpu_platform.planning.clouds.gke.node import added_taints
-from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
+from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
 from gpu_platform.planning.clouds.gke.pools import check_gke_pool, plan_gke_pool
 from gpu_platform.planning.clouds.gke.prerequisites import gke_prerequisites
 from gpu_platform.planning.clouds.gke.properties import pool_properties
@@ -51,7 +49,7 @@ from gpu_platform.planning.clouds.gke.storage import (
 from gpu_platform.planning.clouds.gke.system_pool import ZONES, nodes_in_zone, size_system_nodes, system_room
 from gpu_platform.planning.clouds.gke.window import check_window, recurring_window
 from gpu_platform.planning.clouds.identities import bucket_rights, google_account
-from gpu_platform.planning.clouds.nodes import nodes_plan, rooms_of_cpu_pools
+from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import (
     ASSUMED_SCHEDULER,
     Cloud,
@@ -72,10 +70,10 @@ from gpu_platform.planning.clouds.section import (
     GrowingNodes,
     SchedulerPlan,
 )
-from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.clouds.system_nodes import plan_system_nodes, system_rooms
+from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.maintenance.section import WindowPlan
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.sharing.section import SharingPlan
 from gpu_platform.stack.cluster import CreateGke, GkeCluster, GkeSystemNodes
 from gpu_platform.stack.storage import StorageClass
@@ -156,8 +154,12 @@ def gke(
             plan=lambda stack, pools, release, catalog: plan_gke_cluster(
                 cluster, stack, pools, release, catalog, demands
             ),
-            plan_controllers=partial(_plan_controllers, create),
-            system_rooms=_system_rooms,
+            plan_controllers=partial(
+                plan_system_nodes,
+                create is not None and create.system.machine_type is not None,
+                size_system_nodes,
+            ),
+            system_rooms=partial(system_rooms, system_room),
             settings=cluster_settings,
             prerequisites=gke_prerequisites,
             window_note=partial(_window_note, create),
@@ -253,37 +255,6 @@ def _window_note(create: CreateGke | None, window: WindowPlan) -> str:
 def _rights(identity: TeamIdentity) -> tuple[str, ...]:
     """Return a team's permissions on buckets, or its right to use an existing service account."""
     return (*bucket_rights(identity.buckets, "gs"), *existing_rights(identity))
-
-
-def _plan_controllers(
-    create: CreateGke | None,
-    cluster: CloudCluster | None,
-    pools: Sequence[PoolPlan],
-    controllers: Sequence[ControllerPods],
-    catalog: Catalog,
-    problems: Problems,
-) -> Decided[CloudCluster | None]:
-    """Return a new cluster with enough system nodes for the controllers, or an existing cluster unchanged."""
-    assert isinstance(cluster, GkeClusterPlan)  # noqa: S101 - the plan is of this cloud
-    if cluster.create is None or create is None:
-        return on_existing_nodes(cluster.name, cluster, controllers)
-    created = size_system_nodes(
-        f"cluster {cluster.name}",
-        cluster.create,
-        create.system.machine_type is not None,
-        controllers,
-        rooms_of_cpu_pools(pools),
-        catalog,
-        problems.at("create"),
-    )
-    return Decided(replace(cluster, create=created.value), created.decisions)
-
-
-def _system_rooms(cluster: CloudCluster | None, catalog: Catalog) -> Sequence[Room] | None:
-    """Return the free CPU and memory of each system node, for the maximum number of system nodes."""
-    if not isinstance(cluster, GkeClusterPlan) or cluster.create is None:
-        return None
-    return [system_room(cluster.create.system_machine_type, catalog)] * cluster.create.system_nodes[1]
 
 
 def _operator_settings(pools: Sequence[PoolPlan]) -> OperatorSettings:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpu_platform.planning.clouds.cluster_setting import api_access, most_system_nodes
 from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, GkeClusterPlan
 from gpu_platform.planning.clouds.section import CloudCluster, ClusterSetting
 
@@ -76,14 +77,7 @@ def _of_create(cluster: GkeClusterPlan, create: CreateGkePlan) -> Iterator[Clust
         loss="rolls-nodes",
         on_loss=f"the service account of a node pool cannot be changed, so {_MOVES}",
     )
-    yield ClusterSetting(
-        name="system_nodes",
-        what="most system nodes",
-        field="cluster.create.system.max",
-        values=create.system_nodes[1],
-        loss="removes-capacity",
-        on_loss="{lost} of the nodes of controllers may be deleted, and their pods move",
-    )
+    yield most_system_nodes(create.system_nodes[1])
     yield from _of_access(create)
     yield ClusterSetting(
         name="release_channel",
@@ -115,11 +109,4 @@ def _of_access(create: CreateGkePlan) -> Iterator[ClusterSetting]:
         loss="cuts-access",
         on_loss="the cluster no longer recognises the groups in {lost}, so their members lose their roles",
     )
-    yield ClusterSetting(
-        name="api_access",
-        what="networks that reach the API server",
-        field="cluster.create.api_access",
-        values=create.api_access,
-        loss="cuts-access",
-        on_loss="{lost} no longer reaches the IP addresses of the API server",
-    )
+    yield api_access(create.api_access, "the IP addresses of the API server")

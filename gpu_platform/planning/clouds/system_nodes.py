@@ -1,20 +1,57 @@
-"""Choose the machine type of system nodes in clouds where all of them have one machine type (GKE and AKS)."""
+"""Plan the system nodes of a new cluster in clouds where all of them have one machine type (GKE and AKS)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, cast
 
 from gpu_platform.base.quantity import counted
+from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.controllers import (
     ControllerPods,
     Room,
     largest,
+    on_existing_nodes,
     requests_text,
     room_text,
     without_room,
 )
+from gpu_platform.planning.clouds.nodes import rooms_of_cpu_pools
+from gpu_platform.planning.clouds.section import CloudCluster
 from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
+
+
+def plan_system_nodes(
+    declared: bool,
+    size: Callable[..., Decided[Any]],
+    cluster: CloudCluster | None,
+    pools: Sequence[PoolPlan],
+    controllers: Sequence[ControllerPods],
+    catalog: Catalog,
+    problems: Problems,
+) -> Decided[CloudCluster | None]:
+    """Return a new cluster with enough system nodes for the controllers, or an existing cluster unchanged.
+
+    `declared` is true if the stack file names the machine type. `size` is the cloud's `size_system_nodes`.
+    """
+    assert cluster is not None  # noqa: S101 - clouds that create nodes plan the cluster
+    if cluster.create is None:
+        return on_existing_nodes(cluster.name, cluster, controllers)
+    here, others = problems.at("create"), rooms_of_cpu_pools(pools)
+    created = size(f"cluster {cluster.name}", cluster.create, declared, controllers, others, catalog, here)
+    sized: CloudCluster = replace(cast("Any", cluster), create=created.value)
+    return Decided(sized, created.decisions)
+
+
+def system_rooms(
+    room: Callable[[str, Catalog], Room], cluster: CloudCluster | None, catalog: Catalog
+) -> Sequence[Room] | None:
+    """Return the free CPU and memory of each system node, for the maximum number of system nodes."""
+    create: Any = cluster.create if cluster is not None else None
+    return None if create is None else [room(create.system_machine_type, catalog)] * create.system_nodes[1]
 
 
 def choose_system_type(
