@@ -96,7 +96,7 @@ class Bootstrap(SpecModel):
         On(
             ("eks",),
             "GKE node pools support only a script, and AKS node pools neither scripts nor commands",
-            fix="use a DaemonSet instead",
+            fix="on GKE set script, or use a DaemonSet instead",
         ),
     ] = Field(default=(), max_length=50, examples=[["update-ca-trust"]])
     """Lines of a bash script for the image family al2023 on EKS. The script runs as root at the first boot, before
@@ -109,7 +109,7 @@ class Bootstrap(SpecModel):
         On(
             ("eks",),
             "they are settings of Bottlerocket, which is only available on EKS",
-            fix="set kubelet, or use a DaemonSet instead",
+            fix="set kubelet, on GKE also script, or use a DaemonSet instead",
         ),
     ] = Field(
         default=dict[str, Any](),
