@@ -26,7 +26,7 @@ def test_a_field_of_cloud_nodes_is_refused_elsewhere_even_with_its_default(provi
     found = refused(provider, local_nvme=True, zones=["us-east-2a"], disk={"type": "gp3"})
     assert found["pool.local_nvme"] == (
         f"pool.local_nvme: found local_nvme on provider {provider}; allowed: local_nvme only on EKS and GKE: "
-        "elsewhere the program creates no cloud nodes. Fix: remove local_nvme"
+        "elsewhere the program does not set up local disks. Fix: remove local_nvme"
     )
     # Fields below a refused field are not reported separately.
     assert set(found) == {"pool.local_nvme", "pool.zones", "pool.disk"}
@@ -40,7 +40,7 @@ def test_a_field_that_is_not_written_is_not_refused() -> None:
 def test_a_value_is_refused_where_only_other_values_are_taken() -> None:
     assert refused("eks", image={"family": "cos"}) == {
         "pool.image.family": "pool.image.family: found 'cos' on provider eks; allowed: al2023 or bottlerocket; "
-        "cos only on GKE: EKS has different image families. Fix: remove family"
+        "cos only on GKE: EKS and AKS have different image families. Fix: remove family"
     }
     assert refused("gke", image={"family": "cos"}) == {}
 
