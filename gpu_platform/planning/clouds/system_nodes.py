@@ -88,7 +88,7 @@ def choose_system_type(
     decision = Decision(
         subject=subject,
         what="system nodes",
-        chosen=f"{most} of {name}" if growing_by is None else f"{least} to {most} of {name}",
+        chosen=("" if growing_by is None else f"{least} to ") + f"{counted(most, 'node')} of {name}",
         why=f"controllers request {requests_text(pods)}, mostly {largest(pods)}"
         + ("" if growing_by is None else f"; {growing_by} adds nodes for them")
         + ("; the smallest machine type with room for them" if declared is None else ""),
