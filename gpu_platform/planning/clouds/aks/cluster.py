@@ -217,7 +217,9 @@ def _decisions(cluster: AksCluster, create: CreateAks) -> Iterator[Decision]:
     yield Decision(
         subject=subject,
         what="API server",
-        chosen="a private address" if create.private else f"a public address for {', '.join(create.api_access)}",
+        chosen="a private address"
+        if create.private
+        else f"a public address for {', '.join(create.api_access) or 'no network yet'}",
         why="private: true, so `up` and users must run in a network that reaches the nodes' network"
         if create.private
         else "only these networks and the nodes may connect, and Entra ID authenticates every client",
