@@ -12,9 +12,11 @@ from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.expectations.hardware import FABRIC_MANAGER
 from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.requirements import node_gate
 from gpu_platform.planning.system_priorities import NODE_CRITICAL, PriorityQuotaPlan
 from gpu_platform.planning.validation.section import AgentMetricsPlan, ValidationPlan
+from gpu_platform.stack._types import NodeGate
 from gpu_platform.stack.pool import Pool
 from gpu_platform.stack.sharing import Mig
 
@@ -48,20 +50,20 @@ def check(context: CompleteContext) -> None:
         context.at("validation").at("max_held_percent").add(
             f"{validation.max_held_percent}, but no pool taints failing nodes",
             "max_held_percent only with gate_nodes: always",
-            "write validation.gate_nodes: always, or remove max_held_percent",
+            _fix("always", "max_held_percent", context),
         )
     if validation.node_readiness and all(gate == "never" for gate in gates):
         context.at("validation").at("node_readiness").add(
             "true, but no pool taints new nodes",
             "node_readiness with gate_nodes: startup or always",
-            "write validation.gate_nodes: startup, or remove node_readiness",
+            _fix("startup", "node_readiness", context),
         )
     for field in ("on_failure", "failing_for"):
         if field in validation.model_fields_set and validation.on_failure != "report" and "always" not in gates:
             context.at("validation").at(field).add(
                 f"{getattr(validation, field)}, but no pool taints failing nodes",
                 f"{field} only with gate_nodes: always, which limits how many nodes of a pool are affected",
-                f"write validation.gate_nodes: always, or remove {field}",
+                _fix("always", field, context),
             )
     if "failing_for" in validation.model_fields_set and validation.on_failure == "report":
         context.at("validation").at("failing_for").add(
@@ -69,6 +71,14 @@ def check(context: CompleteContext) -> None:
             "failing_for with on_failure: cordon or replace",
             "write on_failure: cordon, or remove failing_for",
         )
+
+
+def _fix(gate: NodeGate, field: str, context: CompleteContext) -> str:
+    """Return the fix for a field that needs a gate. Some clouds have no gates."""
+    refused = Problems()
+    for pool in context.environment.pools:
+        context.cloud.pools.check_gate(pool, gate, refused)
+    return f"remove {field}" if refused.found else f"write validation.gate_nodes: {gate}, or remove {field}"
 
 
 def _is_mig(pool: Pool, context: CompleteContext) -> bool:
