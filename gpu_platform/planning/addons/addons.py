@@ -36,7 +36,7 @@ def check(addons: Addons, cloud: Cloud, problems: Problems) -> None:
         if part == "install" and not cloud.installs_charts:
             here.at(name).add(
                 "install on a cluster without Helm charts",
-                "install on EKS, GKE or an existing cluster; the sandbox runs no containers",
+                "install on a cloud or an existing cluster; the sandbox runs no containers",
                 "remove it",
             )
         elif part == "present" and cloud.creates_cluster:

@@ -69,7 +69,7 @@ def check(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
         for place in places:
             place.add(
                 "settings for Helm charts on a cluster without Helm charts",
-                "EKS, GKE or an existing cluster; the sandbox runs no containers",
+                "a cloud or an existing cluster; the sandbox runs no containers",
                 "remove it",
             )
         return
