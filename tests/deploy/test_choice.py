@@ -211,6 +211,11 @@ def test_a_release_that_a_killed_run_left_pending_tells_what_to_do() -> None:
     assert "run `helm rollback RELEASE --namespace NAMESPACE`, then the same command again" in told
 
 
+def test_a_release_that_was_deleted_after_its_upgrade_failed_tells_what_to_do() -> None:
+    told = _diagnostics('Diagnostics:\n  gpu-operator:\n    error: "gpu-operator" has no deployed releases\n')
+    assert "refresh --yes --stack STACK`, then the same command again" in told
+
+
 def test_a_failure_without_diagnostics_tells_standard_error(tmp_path: Path, backend: str) -> None:
     with pytest.raises(Finding, match="passphrase must be set"):
         engine(tmp_path, 'echo "error: passphrase must be set" >&2; exit 255').up()

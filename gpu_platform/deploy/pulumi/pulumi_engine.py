@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -101,7 +101,8 @@ class PulumiEngine:
             stack.preview(on_event=steps, refresh=True, **self._common)
         if steps.replaces_objects_of_one_cluster:
             raise Finding(_NEW_ADDRESS.format(stack=self._stack_name))
-        return Changes(self._stack_name, tuple(steps.changes))
+        retried = {_key(urn, {}) for urn in self._failed_releases()}
+        return Changes(self._stack_name, tuple(_with_retry(one, retried) for one in steps.changes))
 
     def up(self) -> Changes:
         """Deploy the stack, check it with the policy packs, and return the changes."""
@@ -215,8 +216,22 @@ class PulumiEngine:
         # If `up` refreshed the state itself, the policy packs would also check changes by others.
         # A policy violation in such a change would prevent `up` from repairing the change.
         with _clean_errors("refresh", self._stack_name):
-            stack.refresh(show_secrets=False, **self._common)
+            stack.refresh(show_secrets=False, exclude=self._failed_releases(), **self._common)
         return stack
+
+    def _failed_releases(self) -> list[str]:
+        """Return the URNs of Helm releases whose last upgrade failed.
+
+        Helm rolled these releases back, but the state has the new values. Pulumi repeats the upgrade because the
+        state also has the error. A refresh removes the error, and Pulumi then finds no change if the upgrade only
+        added or only removed values (pulumi/pulumi#17949, open; Read in helm_release.go of pulumi-kubernetes
+        v4.34.2; read 2026-11-30).
+        """
+        return [
+            str(one["urn"])
+            for one in self._resources()
+            if one["type"] == HELM_RELEASE_TYPE and one.get("initErrors")
+        ]
 
     def _stack(self) -> automation.Stack:
         with _clean_errors("select", self._stack_name):
@@ -272,6 +287,8 @@ _PRIORITY: Final = re.compile(r"PriorityClass\.scheduling\.k8s\.io \"([^\"]+)\" 
 # Helm refuses to change a release whose last operation is pending. A killed operation stays pending.
 # Sources: errPending in helm v3.20.2, pkg/action; pulumi/pulumi-kubernetes#2054 (open); read 2026-11-30.
 _PENDING: Final = "another operation (install/upgrade/rollback) is in progress"
+# A release whose upgrade failed is not refreshed, so its deletion with Helm is not noticed.
+_NOT_DEPLOYED: Final = "has no deployed releases"
 
 
 def _ways_on(text: str) -> Iterator[str]:
@@ -282,6 +299,11 @@ def _ways_on(text: str) -> Iterator[str]:
             "prints its name, namespace and status. If no other run changes it, run `helm rollback RELEASE "
             "--namespace NAMESPACE`, then the same command again. If the status is pending-install, use `helm "
             "uninstall` instead"
+        )
+    if _NOT_DEPLOYED in text:
+        yield (
+            "this Helm release was deleted after its upgrade failed: run "
+            f"`pulumi -C {PROJECT_ROOT} refresh --yes --stack STACK`, then the same command again"
         )
     for name in dict.fromkeys(_PRIORITY.findall(text)):
         yield (
@@ -326,6 +348,13 @@ class Steps:
             if action is Action.DELETE and state.retain_on_delete:
                 action = Action.RETAIN  # Pulumi removes the object from its state, but leaves it in the cluster
             self.changes.append(Change(action, _key(step.urn, state.inputs or {}), _fields(step)))
+
+
+def _with_retry(change: Change, retried: Collection[ObjectKey]) -> Change:
+    """Return the change, or an update if `up` repeats a failed upgrade that the preview does not find."""
+    if change.action is not Action.UNCHANGED or change.key not in retried:
+        return change
+    return replace(change, action=Action.UPDATE, reason="the last upgrade failed and was rolled back")
 
 
 def _key(urn: str, inputs: Mapping[str, Any]) -> ObjectKey:
