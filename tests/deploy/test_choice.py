@@ -216,6 +216,13 @@ def test_a_release_that_was_deleted_after_its_upgrade_failed_tells_what_to_do() 
     assert "refresh --yes --stack STACK`, then the same command again" in told
 
 
+def test_a_cluster_that_is_gone_tells_how_to_remove_its_objects_from_the_state() -> None:
+    told = _diagnostics(
+        "Diagnostics:\n  operator:\n    error: can't delete Helm Release with unreachable cluster.\n"
+    )
+    assert "run `PULUMI_K8S_DELETE_UNREACHABLE=true pulumi -C" in told
+
+
 def test_a_failure_without_diagnostics_tells_standard_error(tmp_path: Path, backend: str) -> None:
     with pytest.raises(Finding, match="passphrase must be set"):
         engine(tmp_path, 'echo "error: passphrase must be set" >&2; exit 255').up()

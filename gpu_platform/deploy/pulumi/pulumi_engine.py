@@ -290,6 +290,11 @@ _PENDING: Final = "another operation (install/upgrade/rollback) is in progress"
 # A release whose upgrade failed is not refreshed, so its deletion with Helm is not noticed.
 _NOT_DEPLOYED: Final = "has no deployed releases"
 
+# The provider deletes no Helm release from the state of a cluster that is gone, but a refresh does.
+# Sources: Delete and Read in pulumi-kubernetes, provider/pkg/provider/provider.go; pulumi-kubernetes#2675 (open);
+# read 2026-11-30.
+_UNREACHABLE: Final = ("can't delete Helm Release with unreachable cluster", "PULUMI_K8S_DELETE_UNREACHABLE")
+
 
 def _ways_on(text: str) -> Iterator[str]:
     """Yield advice about changes that the API server or Helm rejects although the preview accepts them."""
@@ -304,6 +309,12 @@ def _ways_on(text: str) -> Iterator[str]:
         yield (
             "this Helm release was deleted after its upgrade failed: run "
             f"`pulumi -C {PROJECT_ROOT} refresh --yes --stack STACK`, then the same command again"
+        )
+    if any(one in text for one in _UNREACHABLE):
+        yield (
+            "If the cluster is only unreachable from here, restore the connection. If the cluster no longer "
+            f"exists, run `PULUMI_K8S_DELETE_UNREACHABLE=true pulumi -C {PROJECT_ROOT} refresh --yes --stack "
+            "STACK`, which removes its objects from the state, then the same command again"
         )
     for name in dict.fromkeys(_PRIORITY.findall(text)):
         yield (
