@@ -13,6 +13,9 @@ from gpu_platform.planning.clouds.gke.plan import DaemonSetPlan
 
 # All nodes are updated at once, because the nodes of a job need the same version.
 _MAX_UNAVAILABLE = "100%"
+# The validation gate waits for nodes, with its own timeout, and can be switched off.
+# Without this annotation, Pulumi waits ten minutes in each `up` while a single node is down, and then fails.
+_NOT_AWAITED = {"pulumi.com/skipAwait": "true"}
 
 
 class GkeInstallers(pulumi.ComponentResource):
@@ -33,7 +36,12 @@ class GkeInstallers(pulumi.ComponentResource):
             KubernetesObject(
                 plan.name,
                 "apps/v1/DaemonSet",
-                metadata={"name": plan.name, "namespace": plan.namespace, "labels": labels},
+                metadata={
+                    "name": plan.name,
+                    "namespace": plan.namespace,
+                    "labels": labels,
+                    "annotations": _NOT_AWAITED,
+                },
                 spec={
                     "selector": {"matchLabels": labels},
                     "updateStrategy": {

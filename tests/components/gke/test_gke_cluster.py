@@ -274,6 +274,14 @@ def test_a_selector_of_a_daemon_set_finds_its_pods_and_all_nodes_change_at_once(
         assert spec["updateStrategy"]["rollingUpdate"]["maxUnavailable"] == "100%"
 
 
+def test_up_waits_for_nodes_only_in_the_validation_gate() -> None:
+    recordings = [recorded(*TCP_FABRICS), recorded(*RDMA_FABRICS)]
+    objects = [record.inputs["metadata"] for recording in recordings for record in recording.of("DaemonSet")]
+    awaited = [one["name"] for one in objects if "pulumi.com/skipAwait" not in one.get("annotations", {})]
+    assert awaited
+    assert all(name.startswith("validate-") for name in awaited), awaited
+
+
 def test_the_scripts_of_installers_are_shell() -> None:
     scripts = [
         step["args"][0] for pod in daemon_sets_of_every_fabric().values() for step in pod.get("initContainers", [])
