@@ -210,6 +210,7 @@ class PulumiDeployment:
             self._refuse_interrupted_creations(driver)
             self._refuse_foreign_objects(driver)
             changes = driver.preview()
+        changes = self._without_released(changes, dry_run=True)
         return _with_access(changes, self._access(changed_access)).to_json()
 
     def up(self, rolled: Mapping[str, str]) -> ChangesDocument:
@@ -227,6 +228,7 @@ class PulumiDeployment:
         # The CLI applies the declared changes first.
         # Only then is the declared access restored.
         access = self._access(restore_access)
+        changes = self._without_released(changes)
         self._settle(self.loaded.plan.teams)
         return _with_access(changes, access).to_json()
 
@@ -350,6 +352,18 @@ class PulumiDeployment:
         except (Refused, UnknownOutcome) as reason:
             self.progress.line(f"access that others changed could not be read or restored: {reason}")
             return ()
+
+    def _without_released(self, changes: Changes, *, dry_run: bool = False) -> Changes:
+        """Delete the policies and limits that Pulumi left behind in namespaces of teams that stay."""
+        teams = [team.namespace for team in self.loaded.plan.teams]
+        try:
+            return kept_namespaces.delete_released(self.cluster.client(), changes, teams, dry_run=dry_run)
+        except (Refused, UnknownOutcome) as reason:
+            self.progress.line(
+                "policies and limits that the stack no longer declares could not be deleted. Delete those that "
+                f"are reported as retained: {reason}"
+            )
+            return changes
 
     def _settle(self, teams: Collection[TeamPlan]) -> None:
         """Mark the namespaces of removed teams as retained, and delete empty namespaces.

@@ -9,9 +9,17 @@ import pytest
 
 from gpu_platform.base import names
 from gpu_platform.base.progress import Progress
-from gpu_platform.deploy.retention.kept_namespaces import is_of_platform, may_be_adopted, settle, team_namespaces
+from gpu_platform.deploy.changes import Action, Change, Changes
+from gpu_platform.deploy.retention.kept_namespaces import (
+    delete_released,
+    is_of_platform,
+    may_be_adopted,
+    settle,
+    team_namespaces,
+)
 from gpu_platform.live.client import KubernetesClient, Refused
 from gpu_platform.live.contents import Contents, VolumeClaim, namespace_contents
+from gpu_platform.live.objects import ObjectKey, object_key
 from sandbox.control_plane import Status
 from tests.deploy.conftest import Stack, config_map, workload
 from tests.support.eventually import eventually
@@ -259,6 +267,29 @@ def test_a_returned_team_has_no_mark_left(client: KubernetesClient, team: dict[s
     assert client.get("v1", "ResourceQuota", names.RETAINED_QUOTA, PLACE) is None
     assert client.get("v1", "ResourceQuota", "gpu-quota", PLACE) is not None
     assert [names.RETAINED_LABEL in live["metadata"]["labels"] for live in live_policies(client)] == [False, False]
+
+
+def test_what_pulumi_left_behind_of_a_team_that_stays_is_deleted(
+    client: KubernetesClient, team: dict[str, Any]
+) -> None:
+    left = [
+        ObjectKey("networking.k8s.io", "NetworkPolicy", PLACE, "default-deny"),
+        ObjectKey("", "ResourceQuota", PLACE, "gpu-quota"),
+        *(object_key(policy) for policy in policies()),
+    ]
+    namespace = Change(Action.RETAIN, object_key(team))
+    changes = Changes("engine-pulumi", (namespace, *(Change(Action.RETAIN, key) for key in left)))
+
+    assert delete_released(client, changes, ()) == changes
+    deleted = delete_released(client, changes, [PLACE], dry_run=True)
+    assert deleted.changes == (namespace, *(Change(Action.DELETE, key) for key in left))
+    assert labels(client, "NetworkPolicy", "default-deny") == {}
+
+    assert delete_released(client, changes, [PLACE]) == deleted
+    assert client.get("networking.k8s.io/v1", "NetworkPolicy", "default-deny", PLACE) is None
+    assert client.get("v1", "ResourceQuota", "gpu-quota", PLACE) is None
+    assert live_policies(client) == []
+    assert client.get("v1", "Namespace", PLACE) is not None
 
 
 def test_an_empty_namespace_that_pulumi_left_is_deleted(client: KubernetesClient, team: dict[str, Any]) -> None:

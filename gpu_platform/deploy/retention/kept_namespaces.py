@@ -11,14 +11,14 @@ namespace without objects of team members is deleted.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from gpu_platform.base import names
 from gpu_platform.base.errors import Finding
 from gpu_platform.base.progress import Progress
-from gpu_platform.deploy.changes import Action, Change
+from gpu_platform.deploy.changes import Action, Change, Changes
 from gpu_platform.deploy.embedded.applyset import PART_OF_LABEL, ApplySet
 from gpu_platform.deploy.embedded.deletion import LAST_KINDS, delete_all
 from gpu_platform.deploy.embedded.wait import DEFAULT_TIMEOUT_SECONDS, NotReady, Waiter
@@ -42,6 +42,11 @@ _KEPT_API_VERSIONS: Final = (
     ("v1", "ResourceQuota"),
     ("v1", "LimitRange"),
 )
+_KEPT_APIS: Final = {
+    **{kind: api for api, kind in _KEPT_API_VERSIONS},
+    **dict.fromkeys(_POLICY_KINDS, _POLICY_API),
+}
+"""API versions of the kinds that are kept, by kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,6 +360,31 @@ def settle(
         if found.name not in by_policy:
             _delete_pod_security_policies(client, found.name)
     return tuple(left)
+
+
+def delete_released(
+    client: KubernetesClient, changes: Changes, declared: Collection[str], *, dry_run: bool = False
+) -> Changes:
+    """Delete policies and limits that Pulumi left behind in namespaces that the stack still declares. Return the
+    changes with these deletions. With `dry_run`, nothing is deleted.
+
+    The program makes Pulumi keep these objects for the namespaces of teams that leave. If a team stays, but its
+    entry no longer needs the object, Pulumi keeps it as well. For example, the network policy of a removed
+    `identity` would still admit the metadata server.
+    """
+
+    def resolved(change: Change) -> Change:
+        api_version = _KEPT_APIS.get(change.key.kind)
+        if change.action is not Action.RETAIN or api_version is None:
+            return change
+        live = client.get(api_version, change.key.kind, change.key.name, change.key.namespace)
+        if live is None or (change.key.namespace or _team_of_policy(live)) not in declared:
+            return change
+        if not dry_run:
+            client.delete(live)
+        return replace(change, action=Action.DELETE)
+
+    return Changes(changes.stack, tuple(resolved(one) for one in changes.changes))
 
 
 def _delete_pod_security_policies(client: KubernetesClient, namespace: str) -> None:
