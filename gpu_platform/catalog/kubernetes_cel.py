@@ -1,8 +1,10 @@
 """CEL functions and extensions that the API server supports, for Google's CEL library.
 
-They are the functions of Kubernetes 1.36 with its default feature gates. Sources:
-k8s.io/apiserver/pkg/cel/environment/base.go (extensions) and pkg/cel/library (functions); v0.36.3, read
-2026-11-22.
+They are the functions of Kubernetes 1.36 with its default feature gates. Admission policies must also compile on
+the oldest supported release, 1.33. In a new or changed expression, an API server accepts only functions that its
+previous release supports as well, so release 1.34 refuses the lists of 1.34, such as `flatten`. Sources:
+k8s.io/apiserver/pkg/cel/environment/base.go (extensions, DefaultCompatibilityVersion) and pkg/cel/library
+(functions); v0.33.4, v0.34.2 and v0.36.3, read 2026-11-30.
 """
 
 from __future__ import annotations
@@ -109,29 +111,31 @@ _OF_AUTHORIZER: Final = (
     ("resource", _RESOURCES, _GROUP, "string"),
     ("subresource", _RESOURCES, _RESOURCES, "string"),
 )
-_EXTENSIONS: Final = """
-extensions:
-  - {name: bindings}
-  - {name: lists}
-  - {name: optional}
-  - {name: sets}
-  - {name: two-var-comprehensions}
-"""
+_EXTENSIONS_OF_1_32: Final = ("bindings", "optional", "sets", "two-var-comprehensions")
+_EXTENSIONS: Final = (*_EXTENSIONS_OF_1_32, "lists")
 
 
 def environment(
     variables: Mapping[str, cel.Type],
     messages: Iterable[descriptor_pb2.FileDescriptorProto] = (),
     members: Iterable[tuple[str, ...]] = (),
+    *,
+    on_oldest: bool = False,
 ) -> cel.Env:
     """Return the environment for expressions with these variables.
 
-    `messages` and `members` are types and member functions that exist only in these expressions.
+    `messages` and `members` are types and member functions that exist only in these expressions. With `on_oldest`,
+    the environment has only what all supported releases of Kubernetes accept.
     """
-    kubernetes = [*_declared(GLOBAL, is_member=False), *_declared((*MEMBER, *members), is_member=True)]
+    known = [
+        [row for row in rows if not (on_oldest and _SEMVER in row)]  # since 1.33
+        for rows in (GLOBAL, (*MEMBER, *members))
+    ]
+    kubernetes = [*_declared(known[0], is_member=False), *_declared(known[1], is_member=True)]
+    names = ", ".join(f"{{name: {one}}}" for one in (_EXTENSIONS_OF_1_32 if on_oldest else _EXTENSIONS))
     return cel.NewEnv(
         descriptor_pool=_messages(messages),
-        config=cel.NewEnvConfigFromYaml(_EXTENSIONS),
+        config=cel.NewEnvConfigFromYaml(f"extensions: [{names}]"),
         variables=variables,
         # The order matters, because Kubernetes adds overloads to indexOf and lastIndexOf of the string extension.
         extensions=[ext_strings.ExtStrings(2), cel.CelExtension("kubernetes", kubernetes)],
@@ -139,7 +143,9 @@ def environment(
 
 
 def admission_environment(variables: Mapping[str, cel.Type]) -> cel.Env:
-    """Return the environment for admission policies. `variables` are the types of `variables.NAME`, by name."""
+    """Return the environment for admission policies on all supported releases of Kubernetes. `variables` are the
+    types of `variables.NAME`, by name.
+    """
     return environment(
         {
             **dict.fromkeys(("object", "oldObject", "request", "namespaceObject"), cel.Type.DYN),
@@ -147,6 +153,7 @@ def admission_environment(variables: Mapping[str, cel.Type]) -> cel.Env:
             **{f"variables.{name}": kind for name, kind in variables.items()},
         },
         members=_OF_AUTHORIZER,
+        on_oldest=True,
     )
 
 
