@@ -401,7 +401,7 @@ class NodeImage(Fact):
         default=None, description="device name of the disk that contains the data of pods"
     )
     release: str | None = Field(
-        default=None, description="pinned release, if a program must name one, such as v20260714"
+        default=None, description="a release such as v20260714, for programs that must pin one"
     )
     first_releases: dict[str, str] = Field(
         default_factory=dict,
@@ -728,7 +728,7 @@ class XidClass(Fact):
     )
     remedy: str
     ends: Literal["", "hour", "reset", "boot"] = Field(
-        default="", description="event that ends the node's fault; empty if no action is needed"
+        default="", description="event that clears the fault, such as a reboot; empty if no action is needed"
     )
     processes: int | None = Field(
         default=None,

@@ -48,7 +48,7 @@ class NodesGivenUp(Finding):
 
 @contextmanager
 def ended_by_dead_ends(plan: Plan, cluster: ClusterAccess) -> Generator[None]:
-    """Run the body, which waits for nodes of the plan. Raise NodesGivenUp if waiting does not help.
+    """Run the body of a `with` block that waits for planned nodes. Raise NodesGivenUp if they cannot appear.
 
     Nodes that a controller gave up on before the run are reported on standard error, with instructions.
     """

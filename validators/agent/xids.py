@@ -11,7 +11,7 @@ from typing import Any
 
 KMSG_VARIABLE = "GPU_PLATFORM_KMSG"  # path of the kernel log; a sandbox sets it to its own file
 DRIVER_LOADED = 0  # pseudo code for a line about loading the driver, which initialises every GPU
-LOG_BEGINS = -1  # pseudo code for the oldest record, if the log no longer begins at boot
+LOG_BEGINS = -1  # no Xid of NVIDIA: marks the oldest record of a log that no longer begins at boot
 NO_ERRORS = (DRIVER_LOADED, LOG_BEGINS)
 _RECORD_BYTES = 8192  # maximum length of a record in the kernel log
 _MOST_RECORDS = 100_000

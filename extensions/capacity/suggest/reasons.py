@@ -86,7 +86,7 @@ def _fit(chosen: ChosenPool) -> str:
     return (
         f"{slots} on {chosen.nodes} x {resources.cpu_millicores / 1000:g} CPU "
         f"and {resources.memory_mib} MiB for pods; "
-        "the placement of every pod is proven"
+        "every pod is proven to fit"
     )
 
 

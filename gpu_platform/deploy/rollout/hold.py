@@ -1,8 +1,8 @@
-"""Owns the MIG label of live nodes, so that an engine cannot change it without draining the nodes.
+"""Owns the MIG label of live nodes, so that Pulumi cannot change the label before `up` has drained the nodes.
 
-In addition to the engine, `up` owns the label `nvidia.com/mig.config` of each node through server-side apply. If
-an engine applies another value without force, as Pulumi's provider does, the API server refuses the apply with a
-conflict that names this field manager.
+In addition to the engine that deploys the stack, `up` owns the label `nvidia.com/mig.config` of each node through
+server-side apply. If an engine applies another value without force, as Pulumi's provider does, the API server
+refuses the apply with a conflict that names this field manager.
 """
 
 from __future__ import annotations

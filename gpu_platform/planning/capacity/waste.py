@@ -20,8 +20,9 @@ STRANDED: Final = "stranded CPU or memory"
 UNALLOCATED: Final = "not allocated to any team"
 IDLE: Final = "idle quota"
 CAUSES: Final = (GEOMETRY, STRANDED, UNALLOCATED, IDLE)
-"""Causes in the order in which they are subtracted from the unused GPUs. The last cause accounts for all remaining
-GPUs.
+"""Reasons why GPUs are unused, in the order in which GPUs are attributed to them.
+
+All remaining GPUs are attributed to the last reason.
 """
 
 

@@ -1,4 +1,4 @@
-"""Decide the cost of the nodes, and which part of the cost is not allocated to any team."""
+"""Decide which part of the cost of the nodes is not allocated to any team, and calculate the cost."""
 
 from gpu_platform.planning.cost.cost import HOURS_PER_MONTH, check, decisions, held_shares, idle_cost, plan
 

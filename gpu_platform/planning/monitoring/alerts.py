@@ -293,7 +293,7 @@ def _requested(pools: Sequence[PoolPlan]) -> str:
     """
     at_times = _offered_at_times(pools)
     # The metric for claims has existed since kube-state-metrics 2.19.
-    # The metric for requests does not include claims.
+    # The metric for resource requests of pods does not include ResourceClaims.
     # Source: kubernetes/kube-state-metrics#3005, read 2026-11-28.
     claims = " or kube_pod_resourceclaim_info" if any(pool.devices for pool in pools) else ""
     if not at_times:

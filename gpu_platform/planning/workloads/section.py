@@ -16,8 +16,8 @@ TrainingApi = Literal["job", "jobset", "trainjob"]
 class MountPlan:
     """A volume of a pod and its mount path.
 
-    The volume is a claim in the namespace, a ConfigMap or a path on the node. Any other volume is deleted with the
-    pod.
+    The volume is a claim in the namespace, a ConfigMap or a path on the node. If none of them is set, the volume
+    is empty at first and deleted with the pod.
     """
 
     name: str

@@ -69,8 +69,9 @@ _INSTEAD = {
 
 
 def check_bootstrap(pool: Pool, problems: Problems) -> None:
-    """Record a problem for commands or settings that the pool's image cannot run. `problems` points at
-    `bootstrap`.
+    """Record a problem for each command and setting of `bootstrap` that the pool's image does not support.
+
+    The paths of `problems` begin at the pool's field `bootstrap`.
     """
     declared = pool.bootstrap
     if declared is None:

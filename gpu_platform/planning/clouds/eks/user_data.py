@@ -288,7 +288,7 @@ def _bottlerocket_sharing(sharing: Sharing, machine: MachineType) -> dict[str, A
     """
     if isinstance(sharing, Mig):
         profile = next(iter(sharing.layout or {}))
-        # Bottlerocket separates model and memory with a dot (a100.40gb), and the catalogue with a dash.
+        # Bottlerocket writes a dot between model and memory (a100.40gb). The catalogue writes a dash.
         return {
             "device-partitioning-strategy": "mig",
             "mig": {"profile": {(machine.gpu or "").replace("-", "."): profile}},
