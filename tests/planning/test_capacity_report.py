@@ -225,7 +225,7 @@ def test_cpu_quota_beyond_the_nodes_requests_the_gpus_share_of_the_node(make_pla
 def test_pods_of_exactly_the_allocatable_cpu_leave_no_room_for_the_node_agent(make_plan: PlanMaker) -> None:
     (whole,) = make_plan(pool()).pools
     full = {"name": "full", "pool": "train", "gpus": 1, "cpu": f"{whole.cpu_millicores}m", "memory": "1Gi"}
-    with pytest.raises(BadInput, match=r"because DaemonSets leave no more \w+ on a p4de\.24xlarge"):
+    with pytest.raises(BadInput, match=r"because DaemonSets leave no more \w+ on one p4de\.24xlarge"):
         make_plan(pool(), teams=[team(workloads=[full])])
 
 

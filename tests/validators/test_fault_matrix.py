@@ -160,6 +160,8 @@ def applies(kind, machine, gpu, catalog):
     switched = machine.nvlinks_per_gpu and gpu.architecture in {"ampere", "hopper", "blackwell"}
     racked = catalog.nvlink_domain(machine) is not None
     registered = racked or (switched and gpu.architecture != "ampere" and machine.gpu_count >= 8)
+    # Bridges connect cards in slots, which may be older than the GPUs.
+    on_baseboard = machine.nvlinks_per_gpu and not machine.nvlink_pairs and machine.arch == "amd64"
     return bool(
         {
             "ecc-disabled": gpu.ecc,
@@ -176,8 +178,8 @@ def applies(kind, machine, gpu, catalog):
             "fabric-degraded": registered,
             "other-clique": racked,
             "imex-missing": racked,
-            "pcie-width": machine.nvlinks_per_gpu and machine.arch == "amd64",
-            "pcie-generation": machine.nvlinks_per_gpu and machine.arch == "amd64",
+            "pcie-width": on_baseboard,
+            "pcie-generation": on_baseboard,
             "mig-wrong-layout": gpu.mig,
             "mig-pending": gpu.mig,
             "mig-config-failed": gpu.mig,

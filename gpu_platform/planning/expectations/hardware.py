@@ -97,7 +97,7 @@ def expectations_for_machine(
         expect["row-remapping"] = Expectation(True, of_gpu)
     if machine.nvlinks_per_gpu and not machine.nvlink_pairs and machine.arch == "amd64":
         # On an HGX baseboard, the GPU itself determines the PCIe link.
-        # On other machines, the slot of a GPU card may be of an older generation or have only 8 lanes.
+        # The slot of a GPU card, also of a card with an NVLink bridge, may be older or have only 8 lanes.
         # In a VM, NVML does not report the properties of the slot.
         # On EC2, the A10G and T4 use 8 lanes, but NVML reports a maximum of 16.
         # Source: influxdata/telegraf, plugins/inputs/nvidia_smi/testdata, a10g.xml, tesla-t4.xml; 2026-11-29.

@@ -187,13 +187,13 @@ def check_workload(workload: WorkloadSpec, team: Team, available: Available, her
     if parse_quantity(workload.cpu) * 1000 > free.cpu_millicores:
         here.at("cpu").add(
             workload.cpu,
-            f"at most {free.cpu_millicores}m, because DaemonSets leave no more CPU on a {pool.machine_type}",
+            f"at most {free.cpu_millicores}m, because DaemonSets leave no more CPU on one {pool.machine_type}",
             "ask for less",
         )
     if parse_quantity(workload.memory) > free.memory_mib * 1024 * 1024:
         here.at("memory").add(
             workload.memory,
-            f"at most {free.memory_mib}Mi, because DaemonSets leave no more memory on a {pool.machine_type}",
+            f"at most {free.memory_mib}Mi, because DaemonSets leave no more memory on one {pool.machine_type}",
             "ask for less",
         )
 
