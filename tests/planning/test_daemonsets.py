@@ -68,7 +68,7 @@ def test_a_pod_that_leaves_no_cpu_for_the_installers_is_refused() -> None:
     pods = {"name": "exact", "pool": "train", "gpus": 8, "memory": "1Gi"}
     stack: Any = load_stack("gke-training").platform
     team = {**stack["teams"][0], "workloads": [{**pods, "cpu": f"{pool.cpu_millicores - 500}m"}]}
-    with pytest.raises(BadInput, match=f"at most {pool.cpu_millicores - 944}m, which DaemonSets leave"):
+    with pytest.raises(BadInput, match=f"at most {pool.cpu_millicores - 944}m, because DaemonSets leave no more"):
         plan_platform({**stack, "teams": [team, *stack["teams"][1:]]}, "shop")
 
 
