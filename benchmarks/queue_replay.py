@@ -256,7 +256,7 @@ def orders_of(text: str) -> list[str]:
     """Parse a comma-separated list of orders, such as `fifo,sjf`."""
     chosen = text.split(",")
     if unknown := [one for one in chosen if one not in ORDERS]:
-        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(ORDERS)}")
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not one of {', '.join(ORDERS)}")
     return chosen
 
 

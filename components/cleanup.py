@@ -24,7 +24,7 @@ from gpu_platform.planning.cleanup.section import CleanupPlan
 _NAME = "gpu-cleanup"
 _PROGRAM, _SETTINGS = "cleanup.pyz", "settings.json"
 _PROGRAM_DIR, _SETTINGS_DIR = "/opt/cleanup", "/etc/gpu-platform"
-# A run lists only a few kinds of objects in some namespaces, so a run that takes longer is stuck.
+# A run lists only a few kinds of objects in some namespaces. A run that takes more than ten minutes is stuck.
 _DEADLINE_SECONDS = 600
 _REQUESTS = {"cpu": "50m", "memory": "64Mi"}
 _LIMITS = {"memory": "512Mi"}

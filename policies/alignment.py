@@ -48,7 +48,11 @@ class _Numa:
         return next(number for number in range(len(self.gpus) + 1) if sum(self.gpus[:number]) >= gpus)
 
     def allowed(self, gpus: int) -> str:
-        """Describe the GPUs and whole CPUs that a container with the given number of GPUs may request."""
+        """Describe the requests that the kubelet accepts from a container that needs `gpus` GPUs.
+
+        If the GPUs must be on one NUMA node but do not fit on one, the text limits the number of GPUs. Otherwise
+        the text limits the number of whole CPUs.
+        """
         needed = self.needed(gpus)
         if self.single and needed > 1:
             return f"at most {self.gpus[0]} GPUs (one NUMA node) on a node of pool {self.pool}"

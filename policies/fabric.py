@@ -104,8 +104,8 @@ def _allows_itself(stack: Stack, group: Resource, direction: str) -> bool:
         if group.urn not in one.dependencies:
             continue
         if one.type == _RULES[direction]:
-            # The id of the other group is an output and may be unknown.
-            # The dependencies show that the rule refers to this group.
+            # The id of the group to which a rule refers is an output, so its value may be unknown.
+            # The dependencies of a rule therefore show to which security group the rule refers.
             other = [urn for urn in one.dependencies if _is_group(stack, urn)]
             with_itself = other == [group.urn] and one.inputs.get("referencedSecurityGroupId").present
             if with_itself and _all(one.inputs.get("ipProtocol")):

@@ -203,8 +203,8 @@ def _wrong_strategy(stack: Stack, pool: NodePool, _: Settings) -> Iterator[Breac
 mig_strategy_consistent = Rule(
     id="mig-strategy-consistent",
     severity=Severity.HIGH,
-    description="A layout with several profiles has MIG strategy mixed. With strategy single, no GPUs are "
-    "advertised.",
+    description="Nodes whose MIG layout has several profiles must use MIG strategy mixed. "
+    "With strategy single, they advertise no GPUs.",
     subjects=lambda stack: stack.view(pools),
     check=_wrong_strategy,
     settings=Settings,

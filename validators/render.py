@@ -186,7 +186,7 @@ def _room_for_a_word(width: int) -> int:
 
 
 def _is_split(remedy: str, room: int) -> bool:
-    """Return whether a word of the remedy would be broken. Its command could then not be copied."""
+    """Return whether the table would break a word of the remedy. Broken commands cannot be copied."""
     return any(len(word) > room for word in remedy.split())
 
 

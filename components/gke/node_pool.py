@@ -29,7 +29,7 @@ _DRIFTS = [
 ]
 
 _CONTAINER_IMAGES = "CONTAINER_IMAGE_CACHE"
-# Compact placement supports no other collocation. It places nodes close together in one zone.
+# The only collocation value for compact placement. It places nodes close together in one zone.
 _COLLOCATION = "COLLOCATED"
 # The only workload policy type that supports an accelerator topology.
 _THROUGHPUT = "HIGH_THROUGHPUT"

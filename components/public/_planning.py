@@ -122,8 +122,9 @@ def _refuse_identity(source: str, team: Mapping[str, Any]) -> None:
 
 
 def _refuse_window(source: str, arguments: Mapping[str, Any]) -> None:
-    """Raise BadArguments for a maintenance window that cannot be enforced, because `pulumi up` can run at any
-    time.
+    """Raise BadArguments if `changes.window` is set, except for a GKE cluster that the program creates.
+
+    GKE enforces the window of such a cluster. On other clusters, nothing prevents `pulumi up` outside the window.
     """
     changes, cluster = (_mapping(arguments.get(key)) for key in ("changes", "cluster"))
     if changes.get("window") is None or (cluster.get("provider") == "gke" and cluster.get("create") is not None):

@@ -201,7 +201,7 @@ def _check_node(node: str, faults: Sequence[Fault], nodes: Sequence[Mapping[str,
     }
     machines = {name: notes for name, notes in found.items() if SANDBOX_MACHINE_ANNOTATION in notes}
     if node not in machines:
-        allowed = ", ".join(sorted(machines)) or "none: deploy a stack first"
+        allowed = ", ".join(sorted(machines)) or "none, because no stack is deployed"
         raise BadInput(command, [Problem("NODE", repr(node), allowed, did_you_mean(node, machines))])
     notes = machines[node]
     machine, driver = notes[SANDBOX_MACHINE_ANNOTATION], notes.get(SANDBOX_DRIVER_ANNOTATION, "580.65.06")

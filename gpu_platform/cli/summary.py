@@ -169,7 +169,7 @@ def cost_lines(cost: Mapping[str, Any]) -> tuple[str, str, str]:
     unknown: Sequence[str] = cost["unknown_price"]
     pools = f"pool{'s' if len(unknown) > 1 else ''} {', '.join(unknown)}"
     if cost["usd_per_hour"] is None:
-        fix = "write usd_per_hour in the pool"
+        fix = "set usd_per_hour in the pool"
         return f"cost        unknown: no list price for {pools}; {fix}", "waste       unknown", prices
     beside = f" and the unknown price of {pools}" if unknown else ""
     without = f"; without {pools}" if unknown else ""

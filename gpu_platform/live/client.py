@@ -185,7 +185,7 @@ class KubernetesClient:
         return self._write("PATCH", manifest, query, content_type=_MERGE_PATCH, patient=False)
 
     def delete(self, live: Mapping[str, Any], *, unchanged: bool = False) -> None:
-        """Delete this live object. It is no error if the object does not exist, or if another object now has its
+        """Delete this live object. It is not an error if the object does not exist, or another object now has its
         name.
 
         With `unchanged`, the object is deleted only if nobody has changed it since it was read. A workload is
@@ -208,7 +208,7 @@ class KubernetesClient:
                 raise
 
     def evict(self, pod: Mapping[str, Any], *, dry_run: bool = False) -> None:
-        """Evict this pod, without retries. It is no error if the pod does not exist.
+        """Evict this pod, without retries. It is not an error if the pod does not exist.
 
         With `dry_run`, only check whether the pod would be evicted. Raises Refused, with status 429 if a
         PodDisruptionBudget does not allow the eviction now.

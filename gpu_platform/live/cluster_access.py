@@ -59,8 +59,8 @@ class ClusterAccess:
 def client_of(plan: Plan) -> KubernetesClient:
     """Return a client for a stack's cluster.
 
-    Raises WrongKubeconfig if the stack file names a kubeconfig or context that does not exist, and UnknownOutcome
-    if the kubeconfig is not available.
+    Raises WrongKubeconfig if the stack file names a kubeconfig or context that does not exist. Raises
+    UnknownOutcome if the sandbox is not on this machine, or the kubeconfig in the stack's outputs cannot be used.
     """
     cluster = plan.cluster
     match cluster.access:

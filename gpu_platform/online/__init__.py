@@ -1,7 +1,7 @@
-"""Checks with read-only calls whether the cloud would refuse an `up`.
+"""Checks before an `up` whether the cloud would refuse the stack. The checks only read from the cloud.
 
-Comparisons are pure functions of the plan and the cloud's responses. Each cloud has a client that fetches these
-responses. Planning does not import this package.
+Each cloud has a client that fetches the cloud's responses. Pure functions compare the responses with the plan.
+Planning does not import this package.
 """
 
 from gpu_platform.online.finding import Lookup, NotLookedAt, OnlineFinding, Severity

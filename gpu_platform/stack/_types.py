@@ -366,7 +366,7 @@ def _host_name(value: str) -> str:
     if len(value) > 253 or len(labels) < 2 or labels[-1].isdigit() or not all(map(_DNS_LABEL.fullmatch, labels)):
         raise wrong(
             "a host name in lower case, or `*.` and a domain with at least two labels",
-            "for example 'huggingface.co' or '*.huggingface.co'; for addresses write cidr",
+            "for example 'huggingface.co' or '*.huggingface.co'; for addresses, set cidr",
         )
     return value
 

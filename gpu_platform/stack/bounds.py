@@ -105,9 +105,10 @@ def _events(text: str) -> Iterator[yaml.Event]:
 
 
 def _unclear(event: yaml.ScalarEvent, key: str) -> Problem | None:
-    """Return a problem for a scalar such as `1e5`, `2026-11-30`, or `010`, which is 8 in YAML 1.1.
+    """Return a problem if a reader may take a scalar for another value than YAML does, otherwise None.
 
-    `key` is the key of the scalar if it is in a mapping.
+    Examples are `1e5`, `2026-11-30`, and `010`, which is the number 8 in YAML 1.1. `key` is the previous scalar in
+    the file. It is the scalar's key if the scalar is a value in a mapping.
     """
     text = str(event.value)
     if _DAY.fullmatch(text) and key != _KEY_OF_DAY:

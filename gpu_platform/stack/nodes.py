@@ -148,7 +148,7 @@ class Disk(SpecModel):
         On(("aks",), "it is a type of OS disk on AKS", values=("managed", "ephemeral")),
     ] = None
     """Disk type. The default is gp3 on EKS. On GKE, it is pd-balanced, or hyperdisk-balanced if the machine type
-    supports no other type. On AKS, it is `ephemeral` (on the machine's own disk, which costs nothing) if the
+    supports only this type. On AKS, it is `ephemeral` (on the machine's own disk, which costs nothing) if the
     machine type has enough space, or else `managed` (a network disk).
     """
     kms_key: Annotated[

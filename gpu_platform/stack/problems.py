@@ -373,8 +373,9 @@ def _nearest_object(key: str, value: object, owner: Sequence[str | int], data: o
 
 
 def _leaves_entry(place: Sequence[str | int], owner: Sequence[str | int]) -> bool:
-    """Return whether a place is outside the list entry that contains `owner`. Places that contain this entry do
-    not count as outside.
+    """Return whether a place is outside the innermost list entry that contains `owner`.
+
+    Return False for a place that itself contains this list entry.
     """
     entry = next((at for at in range(len(owner), 0, -1) if isinstance(owner[at - 1], int)), 0)
     shared = next((at for at, (left, right) in enumerate(zip(place, owner, strict=False)) if left != right), None)

@@ -157,7 +157,7 @@ class BucketStorage(SpecModel):
         return f"{self.prefix.rstrip('/')}/" if self.prefix else ""
 
 
-_ON_EKS = On(("eks",), "Google Cloud instances are mounted by address", fix="write address and share")
+_ON_EKS = On(("eks",), "Google Cloud instances are mounted by address", fix="set address and share")
 _ON_GKE = On(("gke",), "AWS file systems are mounted by ID")
 
 

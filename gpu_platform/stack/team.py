@@ -62,8 +62,8 @@ class ObjectLimits(SpecModel):
     claims: int = Field(default=500, ge=0, le=100_000)
     """Maximum number of PersistentVolumeClaims."""
     other_kinds: int = Field(default=200, ge=0, le=100_000)
-    """Maximum number of objects of each other kind that members may create, such as Deployments, service accounts
-    or JobSets.
+    """Maximum number of objects of each kind for which the team has no separate limit. Such kinds are Deployments,
+    service accounts and JobSets, for example.
     """
     storage: Memory = "100Ti"
     """Maximum total storage that all PersistentVolumeClaims may request."""

@@ -58,7 +58,7 @@ class TeamIdentity(SpecModel):
     """
     role_arn: Annotated[
         str | None,
-        On(("eks", "existing"), "it is an AWS role", fix="write google_service_account, or buckets on GKE"),
+        On(("eks", "existing"), "it is an AWS role", fix="set google_service_account, or buckets on GKE"),
     ] = Field(
         default=None,
         pattern=r"^arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+$",
@@ -70,7 +70,7 @@ class TeamIdentity(SpecModel):
     """
     google_service_account: Annotated[
         str | None,
-        On(("gke", "existing"), "it is a Google Cloud account", fix="write role_arn, or buckets on EKS"),
+        On(("gke", "existing"), "it is a Google Cloud account", fix="set role_arn, or buckets on EKS"),
     ] = Field(
         default=None,
         pattern=SERVICE_ACCOUNT,

@@ -23,7 +23,7 @@ class Destination(SpecModel):
     """
     fqdn: Annotated[
         HostName | None,
-        On(("gke", "existing"), "a NetworkPolicy supports only addresses", fix="write cidr, or internet"),
+        On(("gke", "existing"), "a NetworkPolicy supports only addresses", fix="set cidr, or write internet"),
     ] = None
     """A host name, or `*.` followed by a domain, for all hosts that are one label below the domain. It is
     supported on GKE with `cluster.fqdn_policies`, and on an existing cluster with `network_policies: cilium`. GKE

@@ -246,7 +246,7 @@ class Autoscaling(SpecModel):
     @model_validator(mode="after")
     def _has_a_trigger(self) -> Autoscaling:
         if (self.query is None) != (self.threshold is None):
-            raise wrong("query and threshold together", "write both, or remove both")
+            raise wrong("query and threshold together", "set both, or remove both")
         if self.query is None and self.kafka is None:
             raise wrong("query with threshold, or kafka, or both", "write query: ... and threshold: ...")
         return self

@@ -303,8 +303,8 @@ def _instances(layout: Mapping[str, int], gpu: Gpu, identity: uuid.UUID, path: s
         profile = table.profile(name) if table else None
         if table is None or profile is None:
             known = [each.name for each in table.profiles] if table else []
-            raise wrong(f"{path}.{name}", repr(name), ", ".join(known) or f"none: {gpu.model} has no MIG",
-                         did_you_mean(name, known))  # fmt: skip
+            allowed = ", ".join(known) or f"none, because {gpu.model} does not support MIG"
+            raise wrong(f"{path}.{name}", repr(name), allowed, did_you_mean(name, known))
         for _ in range(count):
             number = len(found) + 1
             found.append(
@@ -391,7 +391,9 @@ def _gpu_with(
             return replace(state, severed=state.severed | {other.bus})
         case faults.NvlinkDegraded():
             if fault.link >= len(state.links):
-                allowed = f"0 to {len(state.links) - 1}" if state.links else f"none: no NVLink on {gpu.model}"
+                allowed = (
+                    f"0 to {len(state.links) - 1}" if state.links else f"none, because {gpu.model} has no NVLink"
+                )
                 raise wrong(f"{path}.link", str(fault.link), allowed)
             links = tuple(up and link != fault.link for link, up in enumerate(state.links))
             return replace(state, links=links)
@@ -422,7 +424,7 @@ def _gpu_with(
                 raise wrong(path, fault.kind, f"none on {gpu.model}: it has no MIG")
             return replace(state, mig_changes=True)
         case faults.SlowHostLink() | faults.SlowNvlink() | faults.WrongProducts():
-            return state  # NVML does not show this fault; the simulator adds it to active checks
+            return state  # these faults change only the results of active checks, not the values in NVML
         case _:
             raise AssertionError(f"no effect for {fault!r}")
 
@@ -477,7 +479,7 @@ def _devices_with(
         raise wrong(
             f"{path}.nic",
             str(fault.nic),
-            f"0 to {len(nics) - 1}: its NICs" if nics else "none: the machine has no NICs",
+            f"0 to {len(nics) - 1}: its NICs" if nics else "none, because the machine has no NICs",
         )
     nic = nics[fault.nic]
     match fault:

@@ -30,7 +30,7 @@ HANGS: Final = "did-not-return"
 CRASHES: Final = "ended-the-process"
 # First status for recorded errors that NVML does not define. NVML's only higher status is 999.
 _OWN_CODES: Final = 900
-# NVML statuses of error kinds that the node agent names itself (_KINDS in validators/agent/nvml.py).
+# NVML status of each kind of error whose name is defined in the node agent (_KINDS in validators/agent/nvml.py).
 # The names of the other kinds are NVML's error texts in lower case, with hyphens.
 _KINDS: Final = {
     "no-permission": 4,

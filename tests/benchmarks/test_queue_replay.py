@@ -278,9 +278,8 @@ def test_the_table_has_each_cluster_by_each_order_and_names_what_is_left_out(
         assert f"left out: {line}\n" in err
 
 
-# The orders of equal values that `numpy.argsort` of NumPy 1.23.5 returns.
-# `FIRST_SORT` is the order of 18 equal values, without index 17.
-# `SECOND_SORT` is the order of 17 equal values.
+# `FIRST_SORT` is the result of `numpy.argsort` in NumPy 1.23.5 for 18 equal values, without index 17.
+# `SECOND_SORT` is the result of `numpy.argsort` in NumPy 1.23.5 for 17 equal values.
 FIRST_SORT = [0, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 16]
 SECOND_SORT = [0, 14, 13, 12, 11, 10, 9, 15, 8, 6, 5, 4, 3, 2, 1, 7, 16]
 

@@ -112,7 +112,7 @@ def test_facts_zones_and_regions_are_read_from_all_zones_of_google() -> None:
 
 
 class AzureAnswers:
-    """A session of `requests` that answers for one region, and for two pages of prices."""
+    """A fake session of `requests`. Its responses contain the given documents, one after the other."""
 
     def __init__(self, *answers: dict[str, Any]) -> None:
         self._answers = iter(answers)

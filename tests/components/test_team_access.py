@@ -27,8 +27,9 @@ Asked = Callable[[str, str, str, str], bool]
 
 @pytest.fixture(scope="module")
 def may(sandbox: Status) -> Iterator[Asked]:
-    """Yield a function that returns whether a role allows a verb on a resource. The API server of a sandbox with
-    the team decides.
+    """Yield a function that returns whether a role allows a verb on a resource.
+
+    The function asks the API server of a sandbox in which the team and its roles are deployed.
     """
     client = KubernetesClient(sandbox.kubeconfig)
     program = record_program(

@@ -60,7 +60,7 @@ class Answer:
 
 
 class Azure:
-    """A subscription as a session of `requests`. `answers` maps paths to documents, `status` to error statuses."""
+    """A fake session of `requests`. `answers` maps paths to documents, and `status` maps paths to statuses."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []

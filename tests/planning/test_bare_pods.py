@@ -64,7 +64,7 @@ def test_a_team_that_may_have_them_is_named_and_no_other_team_may(cluster: dict[
     assert plan.policy.config["bare-pod"] == {"namespaces": ["search"]}
     assert decisions(plan) == {"team vision": "admitted", "team search": "refused"}
     (why,) = [one.why for one in plan.decisions if (one.subject, one.chosen) == ("team vision", "admitted")]
-    assert "allow_bare_pods is set; unless another network plugin" in why
+    assert "allow_bare_pods is set; AWS does not guarantee" in why
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_the_cost_of_pools_without_a_price_is_unknown_and_not_zero(make_plan: Pl
         "prices": "unknown for a, b",
     }
     assert cost_lines(cost) == (
-        "cost        unknown: no list price for pools a, b; write usd_per_hour in the pool",
+        "cost        unknown: no list price for pools a, b; set usd_per_hour in the pool",
         "waste       unknown",
         "prices      unknown for a, b",
     )

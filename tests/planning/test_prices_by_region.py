@@ -79,7 +79,7 @@ def test_a_region_without_a_price_is_unknown_in_decision_report_and_capacity(mak
         assert (one["price_region"], one["price_date"]) == ("eu-north-1", None)
         assert one["price_how"].startswith(f"unknown: no list price for {machine} in eu-north-1; write pools[")
     printed = _summary(plan)
-    assert "cost        unknown: no list price for pools train, h200; write usd_per_hour in the pool" in printed
+    assert "cost        unknown: no list price for pools train, h200; set usd_per_hour in the pool" in printed
     assert "prices      unknown in eu-north-1 for train, h200" in printed
 
 

@@ -37,8 +37,9 @@ def service(replicas: int, gpus: int = 8, pool: str = "train", **rest: Any) -> d
 
 
 def outcome(plan: EnvironmentPlan) -> dict[str, tuple[str, str]]:
-    """Return, for each declared workload, the decision about its start and the reason. A key consists of the team
-    and the place of the workload in the stack file.
+    """Return whether the team's quota can start each declared workload, and why.
+
+    A key consists of the team and the place of the workload in the stack file.
     """
     return {
         f"{one.subject} {match[1]}": (one.chosen, one.why)
@@ -262,8 +263,8 @@ def test_a_reserve_is_not_raised_beyond_the_pool_without_quotas_that_go_down(tmp
     with pytest.raises(BadInput) as refused:
         of_own_stack(tmp_path, 6, 4, web=10, **jobs)
     assert refused.value.problems[0].fix == (
-        "request less, or raise queueing.reserve in the environment by 2, lower the quota of web by 2 "
-        "and raise the team's quota by 4, all on pool train"
+        "reduce the workload's request, or raise queueing.reserve in the environment by 2, "
+        "lower the quota of web by 2 and raise the team's quota by 4, all on pool train"
     )
     (found,) = [
         one for one in of_own_stack(tmp_path, 8, 8, web=8, **jobs).decisions if "training_jobs" in one.what
@@ -275,7 +276,8 @@ def test_a_reserve_that_no_pool_can_hold_needs_more_nodes(tmp_path: Path) -> Non
     with pytest.raises(BadInput) as refused:
         of_own_stack(tmp_path, 4, 4, web=12, always=6, training_jobs=[job(2)])
     assert refused.value.problems[0].fix.startswith(
-        "request less, or raise the count of the pool, queueing.reserve in the environment and the team's quota"
+        "reduce the workload's request, or raise the count of the pool, "
+        "queueing.reserve in the environment and the team's quota"
     )
 
 

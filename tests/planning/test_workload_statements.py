@@ -101,7 +101,7 @@ EXPECTED = {
             "/scratch: disk of the node; /dev/shm: 8Gi of the pod's memory",
             "claims outlive the pods",
         ),
-        "fits": ("2 pods, of at most 8 at once", "pool train has 8 nodes, each with capacity for 1 pod"),
+        "fits": ("2 pods at once (at most 8 fit)", "pool train has 8 nodes, each with capacity for 1 pod"),
     },
     "inference service vision/chat": {
         "pods": (
@@ -122,7 +122,7 @@ EXPECTED = {
             "health_path is not set, so the server must answer on the default path; vLLM serves /health, and "
             "Triton /v2/health/ready, both on port 8000",
         ),
-        "fits": ("3 pods, of at most 16 at once", "pool train has 8 nodes, each with capacity for 2 pods"),
+        "fits": ("3 pods at once (at most 16 fit)", "pool train has 8 nodes, each with capacity for 2 pods"),
     },
     "inference service vision/large": {
         "pods": (
@@ -139,7 +139,7 @@ EXPECTED = {
             "Kueue starts the pods on nodes that are close to each other",
         ),
         "storage": ("/dev/shm: 8Gi of the pod's memory", "files are deleted with the pods"),
-        "fits": ("2 pods, of at most 8 at once", "pool train has 8 nodes, each with capacity for 1 pod"),
+        "fits": ("2 pods at once (at most 8 fit)", "pool train has 8 nodes, each with capacity for 1 pod"),
     },
     "Ray cluster vision/ray": {
         "pods": (
@@ -157,7 +157,7 @@ EXPECTED = {
         ),
         "storage": ("/dev/shm: 32Gi of the pod's memory", "files are deleted with the pods"),
         "fits": (
-            "w: 2 pods, of at most 32 at once",
+            "w: 2 pods at once (at most 32 fit)",
             "w: pool train has 8 nodes, each with capacity for 4 pods; "
             "head: runs on any node without GPUs; the plan does not count these nodes",
         ),
@@ -178,7 +178,7 @@ EXPECTED = {
             "/home/me: new claim lab-home, 1200Gi of class shared; /dev/shm: 8Gi of the pod's memory",
             "claims outlive the pods",
         ),
-        "fits": ("1 pod, of at most 64 at once", "pool train has 8 nodes, each with capacity for 8 pods"),
+        "fits": ("1 pod at once (at most 64 fit)", "pool train has 8 nodes, each with capacity for 8 pods"),
     },
     "batch job vision/sweep": {
         "pods": (
@@ -195,7 +195,7 @@ EXPECTED = {
             "/scratch: disk of the node; /dev/shm: 8Gi of the pod's memory",
             "files are deleted with the pods",
         ),
-        "fits": ("5 pods, of at most 32 at once", "pool train has 8 nodes, each with capacity for 4 pods"),
+        "fits": ("5 pods at once (at most 32 fit)", "pool train has 8 nodes, each with capacity for 4 pods"),
     },
 }
 
@@ -230,7 +230,7 @@ def test_without_queues_an_entry_says_that_its_pods_wait_for_nodes_alone() -> No
     )
     assert job["topology"] == ("none", "no `queueing`")
     # The parts can run one after another. With a topology, Kueue would start all concurrent parts together.
-    assert statements(found, "batch job vision/sweep")["fits"][0] == "1 pod, of at most 32 at once"
+    assert statements(found, "batch job vision/sweep")["fits"][0] == "1 pod at once (at most 32 fit)"
 
 
 def problems(stack: dict[str, Any]) -> dict[str, str]:

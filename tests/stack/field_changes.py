@@ -17,7 +17,7 @@ _OTHER_VARIANT: Mapping[str, Any] = {
 
 
 def stack_for(path: str, provider: str) -> dict[str, Any]:
-    """Return the provider's stack with the other fields that a field requires."""
+    """Return the provider's stack, extended by the fields that the field at `path` requires."""
     platform: dict[str, Any] = copy.deepcopy(dict(STACKS[provider]))
     key = table_key(path)
     for place, context in sorted(CONTEXTS.items(), key=lambda item: len(item[0])):

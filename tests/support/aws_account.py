@@ -37,8 +37,8 @@ Recorded = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 class AwsAccount:
-    """A simulated account. `asked` contains the IAM actions of all calls, and `denied` the actions that are not
-    allowed.
+    """A simulated AWS account. `asked` contains the IAM actions of all calls. `denied` contains the actions that
+    are not allowed.
     """
 
     def __init__(self, region: str) -> None:

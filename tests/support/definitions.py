@@ -32,7 +32,7 @@ def _unknown(value: Any, schema: dict[str, Any], place: str) -> Iterator[str]:
         return
     kinds = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}
     if (kind := schema.get("type")) in kinds and not isinstance(value, kinds[kind]):
-        yield f"{place}: {value!r} is no {kind}"
+        yield f"{place}: {value!r} is not of type {kind}"
     if "enum" in schema and value not in schema["enum"]:
         yield f"{place}: {value!r}"
     if isinstance(value, dict):

@@ -156,7 +156,7 @@ def traits_of(machine, catalog):
 
 
 def applies(kind, machine, gpu, catalog):
-    """Return whether the machine can have a fault, so that a check must find it."""
+    """Return whether a machine can have a fault of the given kind. If so, a check must find this fault."""
     switched = machine.nvlinks_per_gpu and gpu.architecture in {"ampere", "hopper", "blackwell"}
     racked = catalog.nvlink_domain(machine) is not None
     registered = racked or (switched and gpu.architecture != "ampere" and machine.gpu_count >= 8)

@@ -1,4 +1,4 @@
-"""Which results count in the report about all nodes, its content, and its three formats."""
+"""The report about all nodes: the results that count in it, its content, and its three formats."""
 
 from __future__ import annotations
 

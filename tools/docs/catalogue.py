@@ -1,4 +1,4 @@
-"""Generates the catalogue's reference page, with sources: GPUs, MIG profiles, machine types, operator releases."""
+"""Generates the reference page of the catalogue: its GPUs, MIG profiles, machine types and operator releases."""
 
 from __future__ import annotations
 

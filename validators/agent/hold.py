@@ -100,7 +100,7 @@ class NodeTaints:
             if self._holding.new and loses_instances(report) and not _has(taints, STARTUP_TAINT):
                 wanted.append({"key": STARTUP_TAINT, "value": "true", "effect": "NoSchedule"})
             # Release Leases first.
-            # If the release fails, the taint stays set, and the next pass tries again.
+            # If the release of a Lease fails, the taint stays set, and the next pass repeats the release.
             for one in leases:
                 self._release(one)
             if wanted == list(taints):

@@ -30,7 +30,7 @@ class BadRecording(Exception):
 
 
 def to_recording(journal: Journal, *, with_serials: bool = False) -> dict[str, Any]:
-    """Return the answers of a pass in the JSON format of a recording."""
+    """Convert NVML's answers to the calls of one pass into the JSON format of a recording."""
     replaced: dict[tuple[str, str], str] = {}
     answers: dict[str, list[Any]] = {}
     for text, (value, problem) in journal.answers.items():
@@ -46,7 +46,7 @@ def to_recording(journal: Journal, *, with_serials: bool = False) -> dict[str, A
 
 
 def write_recording(path: Path, journal: Journal, *, with_serials: bool = False) -> None:
-    """Write the answers of a pass to a recording file."""
+    """Write NVML's answers to the calls of one pass to a recording file."""
     path.write_text(json.dumps(to_recording(journal, with_serials=with_serials), indent=1) + "\n", "utf-8")
 
 

@@ -26,8 +26,9 @@ class SeenResets:
         self._kept: dict[int, int] | None = None
 
     def recall(self) -> None:
-        """Add the resets of earlier agents to the reader. If the API server cannot be reached, the next call tries
-        again.
+        """Read the GPU resets that earlier agents stored on the node, and pass them to the NVML reader.
+
+        Calls after a successful call do nothing. A call after a failed request repeats the request.
         """
         if self._kept is not None:
             return

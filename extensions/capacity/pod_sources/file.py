@@ -126,7 +126,7 @@ def _check(pod: Mapping[str, object], path: str, plan: EnvironmentPlan, problems
     ):
         value = pod.get(key)
         if isinstance(value, str) and value not in known:
-            allowed = f"one of {', '.join(known) or 'none: the stack has no ' + key}"
+            allowed = f"one of {', '.join(known)}" if known else f"none, because the stack has no {key}"
             problems.append(Problem(f"{path}.{key}", repr(value), allowed, did_you_mean(value, known)))
 
 

@@ -96,7 +96,7 @@ def _team_of(team: str, stack: RehearsalStack, teams: Mapping[str, str]) -> str 
 
 
 def _team_problems(trace: Trace, stack: RehearsalStack, teams: Mapping[str, str]) -> Iterator[Problem]:
-    known = f"one of {', '.join(stack.teams)}" if stack.teams else f"none: stack {stack.name} has no teams"
+    known = f"one of {', '.join(stack.teams)}" if stack.teams else f"none, because stack {stack.name} has no teams"
     for name, target in teams.items():
         if target not in stack.teams:
             fix = did_you_mean(target, stack.teams) or "name a team of the stack"

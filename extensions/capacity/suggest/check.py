@@ -113,7 +113,7 @@ def _check_region(demands: Demands, catalog: Catalog, problems: Problems) -> Non
             f"{demands.region!r}",
             "a region with list prices: " + ", ".join(sorted(regions)),
             did_you_mean(demands.region, regions)
-            or "write usd_per_hour with the prices of machine types in this region",
+            or "set usd_per_hour to the prices of machine types in this region",
         )
 
 
@@ -154,7 +154,11 @@ def check_possible(
             most = max((machine.gpu_count for machine in linked), default=0)
             here.at("gpus").add(
                 counted(request.gpus, "GPU") + (" with NVLink" if request.nvlink else ""),
-                (f"at most {most} on one allowed machine" if most else "none: no allowed machine has such GPUs")
+                (
+                    f"at most {most} on one allowed machine"
+                    if most
+                    else "none, because no allowed machine connects all its GPUs with NVLink"
+                )
                 + unpriced,
                 "split the job over several pods, or allow more machine families",
             )

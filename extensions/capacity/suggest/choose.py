@@ -129,9 +129,9 @@ def _cost(pools: Sequence[ChosenPool]) -> float:
 
 
 def plain_mix(requests: Sequence[PodRequest], options: Sequence[Option]) -> tuple[list[ChosenPool], float]:
-    """Return a mix with a separate pool of bought nodes for each demand, and a lower cost bound in USD/h.
+    """Return a mix that buys separate nodes for each demand, and a lower bound on the cost of any mix in USD/h.
 
-    The bound holds for any mix. It assumes that a node never holds more pods of one demand than it would hold
+    The bound assumes that a node never holds more pods of one demand than it would hold
     without other demands.
     """
     every = [

@@ -69,7 +69,7 @@ class Job:
                 "Run this command in a pod of the platform, or set the variables"
             )
         pods = _number(environment, "PET_NNODES", 1)
-        # For CUDA, the MIG instances or shares of a pod are one device.
+        # A pod with MIG instances or shares runs one process, because CUDA shows one device to this process.
         gpus = _number(environment, "PET_NPROC_PER_NODE", granted.gpus if granted.sharing == "none" else 1)
         machines = Machines(
             pods=pods,

@@ -88,8 +88,10 @@ def _parser() -> argparse.ArgumentParser:
         )
         one.add_argument("--out", type=Path, help="output file; default: standard output")
         if name == "deepspeed":
-            one.add_argument("--micro-batch", type=int, default=1, help="samples per GPU and micro batch")
-            one.add_argument("--accumulate", type=int, default=1, help="micro batches per step")
+            one.add_argument(
+                "--micro-batch", type=int, default=1, help="number of samples per GPU in a micro batch"
+            )
+            one.add_argument("--accumulate", type=int, default=1, help="number of micro batches per step")
             one.add_argument("--clip", type=float, default=1.0, help="maximum norm of the gradients")
         else:
             one.add_argument("--layer-class", help="class name of the model's layers, for FSDP2")

@@ -77,7 +77,9 @@ def compare_file_system(volume: VolumePlan, found: str | None) -> OnlineFinding:
         return OnlineFinding(
             looked_at=looked_at,
             severity="warns",
-            found=f"its mount name is {found or 'none: it is not Lustre'}",
+            found=f"its mount name is {found}"
+            if found
+            else "it has no mount name, because it is not a Lustre file system",
             why=f"mount_name is {declared}, so nodes cannot mount the file system",
             fix=f"write mount_name: {found}" if found else "name a Lustre file system",
         )

@@ -485,9 +485,9 @@ def _of_fair_sharing(*, fair: bool) -> Impact:
         old=texts[not fair],
         new=texts[fair],
         parts=(Part(Phase.TEAMS, "queues", "fair sharing"),),
-        because="Kueue preempts workloads of a team that borrows more than its fair share for a team that borrows "
-        "less, unless queueing.preemption.reclaim is never; preempted workloads go back to the queue, and start "
-        "from the beginning"
+        because="Kueue preempts workloads of a team that borrows more than its fair share, "
+        "so that a team that borrows less can start its workloads, unless queueing.preemption.reclaim is never; "
+        "preempted workloads return to the queue and start from the beginning"
         if fair
         else "Kueue no longer preempts workloads of a team that borrows more than its fair share, so these "
         "workloads run until they finish, or until the owner of the quota needs it",

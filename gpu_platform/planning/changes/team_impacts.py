@@ -266,7 +266,7 @@ def _of_preemption(queues: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]
                 because=_KEEPS[key]
                 if fewer
                 else "running workloads are preempted as soon as a waiting workload is entitled to their "
-                "quota; they go back to the queue, and start from the beginning",
+                "quota; the preempted workloads return to the queue and start from the beginning",
             )
 
 

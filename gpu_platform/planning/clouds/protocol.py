@@ -303,7 +303,7 @@ def _refuse_api_egress(provider: str, problems: Problems) -> None:
         f"cloud-apis on provider {provider}",
         "cloud-apis only on GKE, where Google's APIs have dedicated addresses; "
         "other providers have no such addresses",
-        "write internet, or write cidr with the network of the VPC's endpoints",
+        "write internet, or set cidr to the network of the VPC's endpoints",
     )
 
 

@@ -133,6 +133,6 @@ def _check_driver(resolved: ResolvedPool, cloud: Cloud, operator: Operator, cont
     here = context.at("operator.driver.version")
     allowed = f"{MINIMUM_DRIVER_BRANCH} or newer, which the DRA driver requires"
     if branch is None:
-        here.add(f"nothing for pool {pool.name}", f"the driver version on the nodes, {allowed}", "write version")
+        here.add(f"nothing for pool {pool.name}", f"the driver version on the nodes, {allowed}", "set version")
     elif branch < MINIMUM_DRIVER_BRANCH:
         here.add(f"{version or f'branch {branch}'} for pool {pool.name}", allowed, "use a newer driver")

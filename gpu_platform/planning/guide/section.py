@@ -105,7 +105,7 @@ class GuidePlan:
     pools: tuple[GuidePool, ...]
     examples: tuple[ExamplePlan, ...]
     missing: Mapping[ExampleKind, str] = field(default_factory=dict["ExampleKind", str])
-    """The reason for each kind of workload that has no example."""
+    """For each kind of workload without an example in the guide, the reason why it has no example."""
     volumes: tuple[GuideVolume, ...] = ()
     storage_classes: tuple[str, ...] = ()
     cleanup: GuideCleanup | None = None

@@ -1,4 +1,4 @@
-"""Finds the minimum number of GPUs for requested MIG instances, with a lower bound."""
+"""Finds the minimum number of GPUs that can hold the requested MIG instances, and a lower bound on this number."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class MigSolution:
     """GPUs that hold the requested instances.
 
     `gpus` contains the placed instances of each GPU. GPUs with the same layout are adjacent. `bound` is a lower
-    bound for the number of GPUs.
+    bound on the number of GPUs.
     """
 
     gpus: tuple[tuple[GpuInstance, ...], ...]
@@ -53,7 +53,7 @@ def solve_mig(mig: Mig, demand: Mapping[str, int], *, seconds: float = 10.0) -> 
 def _cover(
     layouts: list[tuple[tuple[str, int], ...]], wanted: Mapping[str, int], seconds: float
 ) -> tuple[list[int], int]:
-    """Return how many GPUs use each layout, and the lower bound for the number of GPUs."""
+    """Return how many GPUs use each layout, and a lower bound on the number of GPUs."""
     # Import OR-tools only here, because its import takes half a second.
     from ortools.sat.python import cp_model
 

@@ -276,8 +276,9 @@ def _runtime_decisions(
     declared: ChartSettings,
     catalog: Catalog,
 ) -> tuple[Decision, ...]:
-    """Return the decision about the containerd version of nodes on which the toolkit reads `containerd config
-    dump`.
+    """Return the decision that the nodes need a containerd version below `_STRICT_CONTAINERD`.
+
+    The decision applies only if the operator installs a toolkit that reads `containerd config dump`.
     """
     known = _reads_runtime_file(settings, release) or _config_sources(declared)
     if settings.writes_object or known or not _installs_toolkit(pools):

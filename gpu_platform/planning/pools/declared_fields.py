@@ -77,7 +77,7 @@ def _refusal(
             f"{name} only on {one}: {one.because}",
             one.fix or f"remove {name}",
         )
-    if not options:  # the provider supports no variant and no value
+    if not options:  # the provider does not support any variant or value
         return (
             f"{value!r} on provider {provider}",
             f"{value} only on {one}: {one.because}",

@@ -165,8 +165,10 @@ def cohort_amounts(
 
 
 def amounts(pool: PoolPlan, part: Mapping[str, ByPool], offers: Offers) -> Mapping[str, int]:
-    """Return the units of each GPU resource in `part` for a pool, with the CPU (millicores) and memory (bytes)
-    that belong to the GPUs of these units.
+    """Return the amounts of a pool's resources in a part of a quota, such as the units that a team may borrow.
+
+    The amounts are the units of each GPU resource in `part`, and the CPU (millicores) and memory (bytes) in
+    proportion to the GPUs.
     """
     cpu, mib = _of_node(pool, _nodes(pool, part, offers))
     return {"cpu": cpu, "memory": mib * _MIB, **{name: part[name].get(pool.name, 0) for name in offers}}

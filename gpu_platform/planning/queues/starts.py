@@ -147,7 +147,7 @@ def _advice(team: Team, job: DeclaredJob, lacks: Sequence[Lack], pool: PoolPlan,
     if more <= left:
         wanted = {**{pool: units for pool, units in own.items() if units}, name: own.get(name, 0) + more}
         by_pool = ", ".join(f"{pool}: {units}" for pool, units in sorted(wanted.items()))
-        return f"write quota.{quota_place(resource)}: {{{by_pool}}}, or request less"
+        return f"write quota.{quota_place(resource)}: {{{by_pool}}}, or reduce the workload's request"
     others = {
         f"the quota of {one.name}": quotas[one.name].get(name, 0) - _always(one, resource, pool, divided)
         for one in divided.teams
@@ -158,16 +158,16 @@ def _advice(team: Team, job: DeclaredJob, lacks: Sequence[Lack], pool: PoolPlan,
     missing = more - left if of_environment else more - left - unassigned
     if missing > sum(spare.values()):
         where = "" if of_environment else ", queueing.reserve in the environment"
-        return f"request less, or raise the count of the pool{where} and the team's quota"
+        return f"reduce the workload's request, or raise the count of the pool{where} and the team's quota"
     lower = f"lower {' and '.join(spare)} by {missing}" if missing > 0 else ""
     if of_environment:
-        return f"request less, or raise the team's quota on pool {name} by {more} and {lower}"
+        return f"reduce the workload's request, or raise the team's quota on pool {name} by {more} and {lower}"
     steps = [
         f"raise queueing.reserve in the environment by {more - left}",
         *([lower] if lower else []),
         f"raise the team's quota by {more}",
     ]
-    return f"request less, or {', '.join(steps[:-1])} and {steps[-1]}, all on pool {name}"
+    return f"reduce the workload's request, or {', '.join(steps[:-1])} and {steps[-1]}, all on pool {name}"
 
 
 def _units(lack: Lack, job: DeclaredJob, pool: PoolPlan, offers: Offers) -> int:

@@ -23,14 +23,16 @@ def admits_bare_pods(team: Team, cloud: Cloud) -> bool:
 
 
 def bare_pod_decisions(team: Team, cloud: Cloud) -> tuple[Decision, ...]:
-    """Return the decision about pods without a controller, if network policies do not apply to such pods."""
+    """Return the decision to admit or refuse pods without a controller. The result is empty if network policies
+    apply to such pods.
+    """
     if cloud.network.isolates_bare_pods:
         return ()
     if team.allow_bare_pods:
         chosen, why = (
             "admitted",
-            "allow_bare_pods is set; unless another network plugin enforces network policies, "
-            "such pods may reach other teams and every address, because AWS guarantees no policies for them",
+            "allow_bare_pods is set; AWS does not guarantee that network policies apply to such pods, "
+            "so they may reach other teams and every address unless another network plugin enforces the policies",
         )
     else:
         chosen, why = (

@@ -26,7 +26,7 @@ CLOUD_APIS: Final = "cloud-apis"
 _HTTPS: Final = 443
 # Addresses that belong to the node itself or to no host. A team's service never has such an address.
 _FORBIDDEN: Final = ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "240.0.0.0/4")
-# The host of an Azure VM gives out settings and certificates of the VM here, but not on the port of `internet`.
+# At this address, the host of an Azure VM serves the VM's settings and certificates, on ports other than 443.
 _AZURE_HOST: Final = "168.63.129.16/32"
 # Address ranges that a cluster may use for its nodes, pods and services, or that neighbouring networks may use.
 _PRIVATE: Final = ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16")
@@ -76,7 +76,7 @@ def _check_egress(egress: tuple[Egress, ...], cloud: Cloud, problems: Problems) 
             here.add(
                 "neither cidr nor fqdn" if one.cidr is None else "cidr and fqdn",
                 "one of them",
-                "write cidr for a network, or fqdn for hosts by name",
+                "set cidr for a network, or fqdn for hosts by name",
             )
             continue
         else:

@@ -188,13 +188,13 @@ def check_workload(workload: WorkloadSpec, team: Team, available: Available, her
         here.at("cpu").add(
             workload.cpu,
             f"at most {free.cpu_millicores}m, because DaemonSets leave no more CPU on one {pool.machine_type}",
-            "ask for less",
+            "request less CPU",
         )
     if parse_quantity(workload.memory) > free.memory_mib * 1024 * 1024:
         here.at("memory").add(
             workload.memory,
             f"at most {free.memory_mib}Mi, because DaemonSets leave no more memory on one {pool.machine_type}",
-            "ask for less",
+            "request less memory",
         )
 
 
@@ -213,7 +213,7 @@ def _check_units(workload: WorkloadSpec, pool: PoolPlan, here: Problems) -> None
         here.at("gpus").add(
             str(workload.gpus),
             f"1 on pool {pool.name}, because a pod has one share or instance ({pool.sharing.mode})",
-            "write gpus: 1 and more replicas, or use a pool of whole GPUs",
+            "write gpus: 1 and increase the number of replicas, or use a pool whose GPUs are not shared",
         )
     elif workload.gpus > pool.gpus_per_node:
         here.at("gpus").add(

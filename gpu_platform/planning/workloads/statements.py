@@ -387,9 +387,9 @@ def _home_of_one_node(entry: _Entry, asked: StatementContext) -> Iterator[Decisi
             what="warning: home",
             chosen=f"only one node at a time can attach the disk of claim {claim.name}, and pool {pool.name} may "
             f"have {max_nodes(pool)} nodes",
-            why="a second notebook on another node waits until the first one ends, and holds its GPU; start one "
-            "notebook at a time and write an entry for each member, or write a new entry whose home has a "
-            "storage_class of type nfs, because an existing claim keeps its class",
+            why="a second notebook on another node holds a GPU while it waits for the first notebook to end; "
+            "write an entry for each member, who must start one notebook at a time, "
+            "or write a new entry whose home has a storage_class of type nfs; an existing claim keeps its class",
         )
 
 
@@ -413,8 +413,8 @@ def _room(entry: _Entry, declared: Sequence[DeclaredPods], asked: StatementConte
         room = pool_capacity(one, asked.team, pool, asked.available)
         prefix = f"{name}: " if name else ""
         chosen.append(
-            f"{prefix}{counted(pods_at_once(one, queues=asked.queue is not None), 'pod')}, of at most {room.most} "
-            "at once"
+            f"{prefix}{counted(pods_at_once(one, queues=asked.queue is not None), 'pod')} at once "
+            f"(at most {room.most} fit)"
         )
         nodes, each = counted(room.nodes, "node"), "" if room.nodes == 1 else "each "
         why.append(f"{prefix}pool {pool.name} has {nodes}, {each}with capacity for {counted(room.on_node, 'pod')}")

@@ -40,18 +40,18 @@ def _value(expected: Any, value: Any, path: str, doc: str) -> Iterator[str]:
         yield from _compare(expected, value, path)
     elif get_origin(expected) in (list, Sequence):
         if not isinstance(value, (list, tuple)):
-            yield f"{path}: {value!r} is no list"
+            yield f"{path}: {value!r} is not a list"
             return
         for index, item in enumerate(value):
             yield from _value(_types.unwrap_type(get_args(expected)[0]), item, f"{path}[{index}]", doc)
     elif get_origin(expected) in (dict, Mapping):
         yield from (
-            f"{path}.{key}: {item!r} is no text" for key, item in value.items() if not isinstance(item, str)
+            f"{path}.{key}: {item!r} is not a string" for key, item in value.items() if not isinstance(item, str)
         )
     elif not isinstance(value, _PRIMITIVES[expected]) or (expected is int and isinstance(value, bool)):
-        yield f"{path}: {value!r} is no {expected.__name__}"
+        yield f"{path}: {value!r} is not of type {expected.__name__}"
     elif expected is str and (allowed := possible_values(doc)) and value not in allowed:
-        yield f"{path}: {value!r} is none of {sorted(allowed)}"
+        yield f"{path}: {value!r} is not one of {sorted(allowed)}"
 
 
 def possible_values(doc: str) -> set[str]:

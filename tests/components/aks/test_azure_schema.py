@@ -56,12 +56,12 @@ def test_the_example_stack_has_the_arguments_of_the_provider() -> None:
     ("inputs", "words"),
     [
         ({"vmSizes": "x"}, "vmSizes: the provider has no such argument"),
-        ({"vmSize": 4}, "4 is no str"),
-        ({"nodeCount": True}, "True is no int"),
-        ({"zones": "1"}, "is no list"),
-        ({"gpuDriver": "Off"}, r"'Off' is none of \['Install', 'None'\]"),
+        ({"vmSize": 4}, "4 is not of type str"),
+        ({"nodeCount": True}, "True is not of type int"),
+        ({"zones": "1"}, "is not a list"),
+        ({"gpuDriver": "Off"}, r"'Off' is not one of \['Install', 'None'\]"),
         ({"kubeletConfig": {"podMaxPids": 4}}, "kubeletConfig.podMaxPids: the provider has no such argument"),
-        ({"nodeLabels": {"a": 1}}, "nodeLabels.a: 1 is no text"),
+        ({"nodeLabels": {"a": 1}}, "nodeLabels.a: 1 is not a string"),
     ],
 )
 def test_what_the_provider_does_not_have_is_found(inputs: dict[str, Any], words: str) -> None:

@@ -43,7 +43,7 @@ def _left_to_the_server(shape: Shape, value: Any, place: str) -> Iterator[str]:
         yield from _too_many(shape, len(value), place)
         allowed = shape.metadata.get("enum")
         if allowed and value not in allowed:
-            yield f"{place}: {value!r} is none of {allowed if len(allowed) < 20 else f'{len(allowed)} values'}"
+            yield f"{place}: {value!r} is not one of {allowed if len(allowed) < 20 else f'{len(allowed)} values'}"
         pattern = shape.metadata.get("pattern")
         if pattern and not re.fullmatch(_as_python(pattern), value):
             yield f"{place}: {value!r} does not match {pattern}"

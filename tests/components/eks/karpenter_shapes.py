@@ -92,7 +92,7 @@ def misfits(value: Any, shape: Shape, path: str = "spec") -> Iterator[str]:
     """Yield each place where the value violates its shape."""
     if isinstance(shape, Mapping):
         if not isinstance(value, Mapping):
-            yield f"{path}: {value!r} is no object"
+            yield f"{path}: {value!r} is not an object"
             return
         for key, inner in value.items():
             if key in shape or "*" in shape:
@@ -107,9 +107,9 @@ def misfits(value: Any, shape: Shape, path: str = "spec") -> Iterator[str]:
             yield from misfits(inner, shape[0], f"{path}[{index}]")
     elif isinstance(shape, set):
         if value not in shape:
-            yield f"{path}: {value!r} is none of {sorted(shape)}"
+            yield f"{path}: {value!r} is not one of {sorted(shape)}"
     elif isinstance(shape, re.Pattern):
         if not isinstance(value, str) or not shape.fullmatch(value):
             yield f"{path}: {value!r} does not match {shape.pattern}"
     elif type(value) is not shape:
-        yield f"{path}: {value!r} is no {shape.__name__}"
+        yield f"{path}: {value!r} is not of type {shape.__name__}"

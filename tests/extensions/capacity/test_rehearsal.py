@@ -253,10 +253,10 @@ def test_the_numa_nodes_of_a_planned_pool_are_those_of_its_machine() -> None:
 def test_units_are_given_as_the_simulated_kubelet_gives_them(
     whole: tuple[int, ...], single: bool, steps: list[int]
 ) -> None:
-    """The rehearsal assigns GPUs to NUMA nodes in the same way as the simulated kubelet. The two programs share no
-    code.
+    """The rehearsal assigns GPUs to NUMA nodes in the same way as the simulated kubelet. The rehearsal and the
+    kubelet do not share code.
 
-    A positive step starts a pod with this number of GPUs, and a negative step ends a pod.
+    A positive number in `steps` starts a pod that requests this number of GPUs. A negative number ends a pod.
     """
     by_node = dict(enumerate(whole))
     node = AlignedNode(

@@ -182,6 +182,7 @@ def test_the_page_has_a_time_line_of_each_stack_and_needs_nothing_from_outside(
     page.feed(ran.out)
     assert (page.open, page.fetched) == ([], [])
     assert page.tags.count("svg") == 2
-    assert page.tags.count("polygon") == 2  # one per time line, for running jobs, because no job waits
+    # Each time line has a polygon for the running jobs. It has no polygon for waiting jobs, because no job waits.
+    assert page.tags.count("polygon") == 2
     assert "&lt;i&gt;.csv" in ran.out
     assert "<i>" not in ran.out

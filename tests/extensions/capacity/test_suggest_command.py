@@ -162,7 +162,8 @@ _ONE = "{name: a, kind: inference, count: 1, trust_domain: x, gpu_memory: 4GB"
         ),
         (
             f"provider: aws\nmachine_families: [g4dn]\nworkloads: [{_ONE}, gpus: 4, nvlink: true}}]",
-            "workloads[0].gpus: found 4 GPUs with NVLink; allowed: none: no allowed machine has such GPUs",
+            "workloads[0].gpus: found 4 GPUs with NVLink; "
+            "allowed: none, because no allowed machine connects all its GPUs with NVLink",
         ),
         (
             f"provider: aws\nmachine_families: [g4dn]\nworkloads: [{_ONE}, measured_on: H100}}]",

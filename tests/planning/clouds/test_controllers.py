@@ -197,7 +197,7 @@ def selecting(chart: str, **values: Any) -> dict[str, Any]:
 
 
 def test_a_selector_that_no_node_for_controllers_has_is_refused() -> None:
-    """Karpenter and `up` would wait forever for a node with the selected label."""
+    """If no node has the selected label, Karpenter's pods stay pending, and `up` waits for these pods forever."""
     found = problem(created(), **selecting("karpenter", nodeSelector={"disk": "ssd"}))
     assert "charts.karpenter.values.nodeSelector: found disk: ssd" in found
     by_os = {"kubernetes.io/os": "linux", "eks.amazonaws.com/nodegroup": "system"}

@@ -232,7 +232,7 @@ class AksClusterPlan:
                 "cluster.create.api_access",
                 "nothing",
                 "the public network of the machine that runs `up`, which creates objects in the cluster",
-                "write api_access, or private: true with an existing network; nothing was changed",
+                "set api_access, or write private: true with an existing network; nothing was changed",
             )
         if not self.create.private or self.create.subnet is not None:
             return None

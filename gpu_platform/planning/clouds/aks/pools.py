@@ -152,7 +152,7 @@ def _check_upgrade(pool: Pool, machine: MachineType, here: Problems) -> None:
             if getattr(pool.upgrade, name) is not None:
                 here.at(name).add(
                     f"{name} with spot",
-                    "none; AKS replaces spot nodes without upgrade settings",
+                    "none, because spot pools do not have upgrade settings",
                     f"remove {name}",
                 )
         return
@@ -185,7 +185,7 @@ def _check_disk(pool: Pool, machine: MachineType, here: Problems) -> None:
         f"'ephemeral' with size_gb {pool.disk.size_gb} on {machine.name}",
         f"size_gb of {most} or less, the machine's space for an ephemeral OS disk"
         if most is not None
-        else "managed, because the machine type has no known space for an ephemeral OS disk",
+        else "managed, because the catalogue has no size of an ephemeral OS disk for this machine type",
         f"write size_gb: {most}, or type: managed" if most is not None else "remove type",
     )
 
@@ -389,7 +389,7 @@ def _reasons(pool: Pool, machine: MachineType, plan: AksPoolPlan) -> Iterator[tu
         yield "local NVMe disks", "not used", "AKS leaves them unformatted"
     upgrade = plan.upgrade
     if upgrade is None:
-        yield "upgrade", "without settings", "AKS deletes spot nodes without surge"
+        yield "upgrade", "without settings", "when AKS upgrades a spot pool, it does not create surge nodes"
     else:
         yield (
             "upgrade",

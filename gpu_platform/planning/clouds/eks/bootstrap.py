@@ -80,13 +80,13 @@ def check_bootstrap(pool: Pool, problems: Problems) -> None:
     if declared.commands and bottlerocket:
         problems.at("commands").add(
             f"{len(declared.commands)} on image family bottlerocket",
-            "none: Bottlerocket has no shell; use bootstrap-containers, which run before the kubelet",
+            "none, because Bottlerocket has no shell; use bootstrap-containers, which run before the kubelet",
             "write settings: {bootstrap-containers: {NAME: {source: IMAGE, mode: once}}}",
         )
     if declared.settings and not bottlerocket:
         problems.at("settings").add(
             f"settings of {', '.join(declared.settings)} on image family al2023",
-            "none: only Bottlerocket has settings",
+            "none, because only Bottlerocket has settings",
             "write commands, or image: {family: bottlerocket}",
         )
     elif declared.settings:

@@ -81,8 +81,8 @@ def check_disk(pool: Pool, cluster: EksCluster, problems: Problems) -> None:
 
 
 def disk_key(pool: Pool, admitted: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the subject, value and reason of the decision about the disk key. The reason states what the key's
-    policy must allow.
+    """Yield the label, value and reason of the choice of a disk key. The reason states what the key's policy must
+    allow.
 
     `admitted` is the role that starts the instances.
     """

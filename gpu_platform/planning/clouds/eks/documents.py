@@ -72,7 +72,7 @@ def identity_documents(identities: EksIdentities, teams: Sequence[str]) -> Itera
             place=f"teams[{teams.index(role.team)}].identity.buckets",
             what=f"{len(role.buckets)} entries make a policy",
             size=policy_size(*role.statements),
-            fix="name fewer prefixes, or write role_arn with your own role",
+            fix="name fewer prefixes, or set role_arn to your own role",
         )
 
 

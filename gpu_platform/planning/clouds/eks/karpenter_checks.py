@@ -78,7 +78,7 @@ def _check_sharing(pool: Pool, here: Problems) -> None:
         case TimeSlicing() | Mps() if pool.sharing.rename:
             here.at("rename").add(
                 "true: nvidia.com/gpu.shared",
-                "false: Karpenter supports only nvidia.com/gpu, and creates no node for pods that request "
+                "false, because Karpenter supports only nvidia.com/gpu, and creates no node for pods that request "
                 "another resource",
                 "write rename: false (Karpenter then plans with a whole GPU for each share), or "
                 + managed_instead(pool),
@@ -86,14 +86,15 @@ def _check_sharing(pool: Pool, here: Problems) -> None:
         case Mig():
             here.at("mode").add(
                 "'mig' with Karpenter",
-                "none, or time-slicing or mps with rename: false: Karpenter supports no nvidia.com/mig-*, and "
-                "with strategy single it counts whole GPUs, not instances",
+                "none, or time-slicing or mps with rename: false, "
+                "because Karpenter does not support nvidia.com/mig-*, "
+                "and counts whole GPUs instead of MIG instances if the MIG strategy is single",
                 managed_instead(pool),
             )
         case Dra():
             here.at("mode").add(
                 "'dra' with Karpenter",
-                "none, or time-slicing or mps with rename: false: Karpenter ignores resource claims",
+                "none, or time-slicing or mps with rename: false, because Karpenter ignores resource claims",
                 managed_instead(pool),
             )
         case _:
@@ -121,8 +122,8 @@ def _check_memory_manager(pool: Pool, here: Problems) -> None:
     if static and (pool.image.family or DEFAULT_FAMILY) == "bottlerocket":
         here.add(
             "'static' on Bottlerocket with Karpenter",
-            "none: Karpenter drops memory-manager-reserved-memory, and the kubelet does not start without this "
-            "setting",
+            "none, because Karpenter drops memory-manager-reserved-memory, "
+            "and the kubelet does not start without this setting",
             "write memory: none, or image: {family: al2023}",
         )
 

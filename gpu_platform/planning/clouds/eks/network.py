@@ -135,7 +135,7 @@ def check_network(
     elif network.layout == "ena-and-efa" and not takes_plain_primary(family):
         layout.add(
             f"'ena-and-efa' on {machine.name}",
-            f"efa-primary: card 0 of {family.name} supports no EFA interface next to a plain interface "
+            f"efa-primary: card 0 of {family.name} does not support an EFA interface next to a plain interface "
             f"({family.source})",
             "remove layout",
         )

@@ -53,7 +53,7 @@ def why_unread(labels: Mapping[str, str], arch: str) -> str | None:
         return f"the node monitoring agent does not read GPUs on {arch}"
     if labels.get(names.SHARING_LABEL) == _MIG:
         return (
-            "the node monitoring agent does not read GPUs of MIG nodes, "
-            "because a process on a GPU prevents changes of the MIG mode"
+            "the node monitoring agent does not read the GPUs of MIG nodes, "
+            "because the MIG mode of a GPU cannot change while a process uses the GPU"
         )
     return None

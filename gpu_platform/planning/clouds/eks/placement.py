@@ -124,13 +124,13 @@ def check_placement(
     if not family.cluster_placement:
         here.at("type").add(
             f"'cluster' on {machine.name}",
-            f"none: {family.name} supports no cluster placement groups ({family.source})",
+            f"none, because {family.name} does not support cluster placement groups ({family.source})",
             "write type: none",
         )
     if isinstance(pool.capacity, CapacityBlock):
         here.at("type").add(
             "'cluster' with a capacity block",
-            "none: the instances of a block are already close together in one UltraCluster",
+            "none, because the instances of a block are already close together in one UltraCluster",
             "remove placement",
         )
     if isinstance(pool.capacity, Reservation):

@@ -160,13 +160,13 @@ def _check_huge_pages(pool: Pool, machine: MachineType, problems: Problems) -> N
     if uses_efa(pool, machine):
         here.add(
             f"{pool.tuning.huge_pages} on {machine.name} with EFA",
-            f"none: the EFA installer of the image reserves {EFA_HUGE_PAGES_MIB} MiB of huge pages itself",
+            f"none, because the EFA installer of the image reserves {EFA_HUGE_PAGES_MIB} MiB of huge pages itself",
             "remove huge_pages",
         )
     elif pool.provisioner == "karpenter":
         here.add(
             f"{pool.tuning.huge_pages} with provisioner karpenter",
-            "none: Karpenter does not support huge pages, and creates no node for pods that request them",
+            "none, because Karpenter does not support huge pages, and creates no node for pods that request them",
             f"remove huge_pages, or {managed_instead(pool)}",
         )
 
@@ -298,7 +298,7 @@ def _price_of_region(
             subject=f"pool {pool.name}",
             what="warning: price",
             chosen=f"the price of {cluster.region} for nodes in {', '.join(local)}",
-            why="a Local Zone has its own prices, which are not in the catalogue: write usd_per_hour",
+            why="a Local Zone has its own prices, which are not in the catalogue; set usd_per_hour",
         )
 
 

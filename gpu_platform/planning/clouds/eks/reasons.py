@@ -247,7 +247,9 @@ def _block_lines(pool: Pool, blocks: tuple[BlockPlan, ...]) -> Iterator[_Line]:
         window, start = block.window, block.start
         ends = utc_text(window.ends) or "its end"
         if start is None:
-            begins = "the block must have begun when the pool is created; otherwise write starts, or desired: 0"
+            begins = (
+                "the block must have begun when the pool is created; otherwise set starts, or write desired: 0"
+            )
         else:
             begins = (
                 f"no nodes before it begins, then a scheduled action starts {start.nodes} at {start.recurrence} "

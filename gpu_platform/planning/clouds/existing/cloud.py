@@ -107,7 +107,7 @@ def _check_hosts(cluster: ExistingCluster, problems: Problems) -> None:
         problems.add(
             "a host name without cluster.network_policies",
             "fqdn only if Cilium enforces network policies; other plugins support only addresses",
-            "write network_policies: cilium in cluster if Cilium enforces them, or write cidr or internet "
+            "write network_policies: cilium in cluster if Cilium enforces them, or set cidr, or write internet "
             "instead of fqdn",
         )
 

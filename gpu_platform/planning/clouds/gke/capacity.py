@@ -173,14 +173,15 @@ def _check_reservation(capacity: Reservation, pool: Pool, cluster: GkeCluster, h
         here.at("ends").add(
             f"{capacity.ends.isoformat()}, with a start at {capacity.starts.isoformat()}",
             "an end after the start",
-            "write starts and ends as shown in timeWindow by gcloud compute future-reservations describe",
+            "set starts and ends to the times of timeWindow "
+            "in the output of gcloud compute future-reservations describe",
         )
     if capacity.needed_until is not None and capacity.ends is None:
         here.at("ends").add(
             f"nothing, with needed_until {capacity.needed_until.isoformat()}",
             "the end of the reservation, because needed_until is compared with the end; "
             "without needed_until, ends is not required",
-            "write ends as shown in timeWindow.endTime by gcloud compute future-reservations describe",
+            "set ends to timeWindow.endTime in the output of gcloud compute future-reservations describe",
         )
     elif capacity.needed_until is not None and capacity.ends is not None and capacity.ends < capacity.needed_until:
         here.at("ends").add(

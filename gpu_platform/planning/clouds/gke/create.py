@@ -75,7 +75,7 @@ def check_create(
         problems.at("dns_access").add(
             "false without api_access",
             "false together with the networks from which `up` and users reach the API server",
-            "write api_access, or remove dns_access",
+            "set api_access, or remove dns_access",
         )
     _check_window(create.maintenance, problems.at("maintenance"))
     _check_exclusions(create.maintenance.exclusions, problems.at("maintenance").at("exclusions"))
@@ -118,7 +118,7 @@ def _check_control_plane(create: CreateGke, problems: Problems) -> None:
     if control_plane.prefixlen != CONTROL_PLANE_PREFIX:
         problems.at("control_plane_cidr").add(
             str(control_plane),
-            f"a /{CONTROL_PLANE_PREFIX}; GKE supports no other size",
+            f"a /{CONTROL_PLANE_PREFIX}; GKE supports only this size",
             f"write {control_plane.network_address}/{CONTROL_PLANE_PREFIX}",
         )
     elif not is_private(str(control_plane)):

@@ -51,7 +51,8 @@ def check_host_egress(cluster: GkeCluster, problems: Problems) -> None:
         problems.add(
             "a host name without cluster.fqdn_policies",
             "fqdn only with cluster.fqdn_policies in the environment",
-            "write fqdn_policies: true in cluster of the environment, or write cidr or internet instead of fqdn",
+            "write fqdn_policies: true in cluster of the environment, "
+            "or set cidr, or write internet instead of fqdn",
         )
 
 

@@ -333,8 +333,8 @@ def plan_gke_storage(
                 subject="storage",
                 what=HYPERDISK,
                 chosen="a storage class in addition to GKE's default",
-                why="the nodes of these pools cannot attach disks of class standard-rwo: "
-                + ", ".join(only_hyperdisk),
+                why=f"the nodes of {'pool' if len(only_hyperdisk) == 1 else 'pools'} {', '.join(only_hyperdisk)} "
+                "cannot attach disks of class standard-rwo",
             )
         )
     zones = sorted({zone for pool in pools for zone in _pool_zones(pool)})

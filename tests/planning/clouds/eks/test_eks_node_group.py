@@ -155,7 +155,7 @@ def test_who_empties_a_block_is_the_same_in_each_decision(ends: str | None, who:
 
 def test_a_decision_states_that_a_capacity_block_must_have_begun() -> None:
     _, said = plan_and_decisions(capacity=BLOCK)
-    assert "otherwise write starts, or desired: 0" in said["capacity"].why
+    assert "otherwise set starts, or write desired: 0" in said["capacity"].why
 
 
 def test_every_choice_of_a_node_group_has_its_reason() -> None:

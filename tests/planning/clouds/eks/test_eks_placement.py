@@ -219,7 +219,7 @@ def test_eks_8_node_repair_is_on_where_a_replacement_can_come(said: dict[str, An
                 "sharing": {"mode": "mig", "layout": {"1g.10gb": 7}},
                 "repair": True,
             },
-            "detects no broken GPUs: the node monitoring agent does not read GPUs of MIG nodes",
+            "detects no broken GPUs: the node monitoring agent does not read the GPUs of MIG nodes",
         ),
         (
             {"machine_type": "g5g.8xlarge", "workload": "inference"},

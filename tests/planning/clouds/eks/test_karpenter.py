@@ -480,7 +480,7 @@ def test_every_pool_that_passes_can_have_nodes_and_not_too_many(form: dict[str, 
     cloud, catalog = plan(form), load_catalog()
     machine = catalog.machine_types[form["machine_type"]]
     resources = {offer.name for offer in plan_and_decisions(None, **form)[0].resources}
-    assert resources == {"nvidia.com/gpu"}, "Karpenter supports no other GPU resource"
+    assert resources == {"nvidia.com/gpu"}, "Karpenter does not support other GPU resources"
     limits = cloud.node_pool["limits"]
     assert int(limits["nodes"]) >= 1
     assert int(limits["nvidia.com/gpu"]) >= machine.gpu_count

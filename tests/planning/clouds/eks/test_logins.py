@@ -22,7 +22,7 @@ def login(principal: str = ROLE, **rest: Any) -> dict[str, Any]:
 
 
 def warned(members: list[str], cluster: dict[str, Any]) -> list[str]:
-    """Return the members of a team that no user can log in as."""
+    """Return the members for whom a warning of the plan says that no user can log in as them."""
     team = {"name": "vision", "quota": {"gpus": 1}, "priority": "training", "members": members}
     found = [one for one in plan(cluster, teams=[team]).decisions if one.what == "warning: members"]
     assert all(one.subject == "team vision" for one in found)

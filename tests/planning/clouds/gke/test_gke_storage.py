@@ -58,7 +58,7 @@ def test_nodes_with_only_hyperdisk_get_an_additional_class() -> None:
         False,
     )
     [why] = [one.why for one in plan.decisions if one.what == "hyperdisk-balanced"]
-    assert why == "the nodes of these pools cannot attach disks of class standard-rwo: big"
+    assert why == "the nodes of pool big cannot attach disks of class standard-rwo"
 
 
 def test_system_nodes_with_only_hyperdisk_have_that_class() -> None:
