@@ -289,7 +289,7 @@ def test_an_api_server_for_much_of_the_internet_must_be_spelled_out(access: list
 
 def test_a_closed_dns_endpoint_needs_networks_and_a_first_up_from_a_public_one() -> None:
     closed = refused(on("g2-standard-48"), cluster=cluster({"dns_access": False}))
-    assert "write api_access" in closed["cluster.create.dns_access"]
+    assert "set api_access" in closed["cluster.create.dns_access"]
     private = cloud(on("g2-standard-48"), cluster=cluster({"dns_access": False, "api_access": ["10.0.0.0/16"]}))
     assert private.first_up_problem is not None
     public = cloud(on("g2-standard-48"), cluster=cluster({"dns_access": False, "api_access": ["203.0.113.0/24"]}))

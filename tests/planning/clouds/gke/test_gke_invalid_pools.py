@@ -83,7 +83,7 @@ CAPACITY: list[tuple[dict[str, Any], str, str]] = [
         "capacity.sub_block",
         "name of a sub-block of the block, without a path",
     ),
-    ({"capacity": {**RESERVED, "needed_until": "2026-12-10T00:00:00Z"}}, "capacity.ends", "write ends"),
+    ({"capacity": {**RESERVED, "needed_until": "2026-12-10T00:00:00Z"}}, "capacity.ends", "set ends"),
     (
         {"capacity": {**RESERVED, "ends": "2026-12-09T00:00:00Z", "needed_until": "2026-12-10T00:00:00Z"}},
         "capacity.ends",
