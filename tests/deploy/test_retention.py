@@ -292,6 +292,16 @@ def test_what_pulumi_left_behind_of_a_team_that_stays_is_deleted(
     assert client.get("v1", "Namespace", PLACE) is not None
 
 
+def test_an_object_that_another_resource_of_the_stack_declares_is_not_deleted(
+    client: KubernetesClient, team: dict[str, Any]
+) -> None:
+    policy = ObjectKey("networking.k8s.io", "NetworkPolicy", PLACE, "default-deny")
+    renamed = Changes("engine-pulumi", (Change(Action.CREATE, policy), Change(Action.RETAIN, policy)))
+
+    assert delete_released(client, renamed, [PLACE]) == renamed
+    assert client.get("networking.k8s.io/v1", "NetworkPolicy", "default-deny", PLACE) is not None
+
+
 def test_an_empty_namespace_that_pulumi_left_is_deleted(client: KubernetesClient, team: dict[str, Any]) -> None:
     assert settle(client, "engine-pulumi", (), QUIET) == ()
     assert client.get("v1", "Namespace", PLACE) is None

@@ -371,11 +371,15 @@ def delete_released(
     The program makes Pulumi keep these objects for the namespaces of teams that leave. If a team stays, but its
     entry no longer needs the object, Pulumi keeps it as well. For example, the network policy of a removed
     `identity` would still admit the metadata server.
+
+    An object that another resource of the stack declares now is not deleted, for example after a component was
+    renamed.
     """
+    declared_keys = {one.key for one in changes.changes if one.action not in (Action.RETAIN, Action.DELETE)}
 
     def resolved(change: Change) -> Change:
         api_version = _KEPT_APIS.get(change.key.kind)
-        if change.action is not Action.RETAIN or api_version is None:
+        if change.action is not Action.RETAIN or api_version is None or change.key in declared_keys:
             return change
         live = client.get(api_version, change.key.kind, change.key.name, change.key.namespace)
         if live is None or (change.key.namespace or _team_of_policy(live)) not in declared:
