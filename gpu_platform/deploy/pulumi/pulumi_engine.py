@@ -157,7 +157,10 @@ class PulumiEngine:
         whose creation was interrupted are included.
         """
         releases: dict[tuple[str, str], str] = {}
-        for resource in (*self._resources(), *self._pending()):
+        state = self._state()
+        resources: list[Mapping[str, Any]] = [*(state.get("resources") or ())]
+        resources += [operation.get("resource") or {} for operation in state.get("pending_operations") or ()]
+        for resource in resources:
             if resource.get("type") == HELM_RELEASE_TYPE:
                 inputs = cast("Mapping[str, Any]", resource.get("inputs") or {})
                 key = (str(inputs.get("namespace", "")), str(inputs.get("name", "")))
@@ -196,10 +199,6 @@ class PulumiEngine:
     def _resources(self) -> Sequence[Mapping[str, Any]]:
         """Return the resources in the stack's state, or none if the backend does not have the stack."""
         return self._state().get("resources") or ()
-
-    def _pending(self) -> Sequence[Mapping[str, Any]]:
-        """Return the resources whose creation was interrupted."""
-        return [operation.get("resource") or {} for operation in self._state().get("pending_operations") or ()]
 
     def _state(self) -> Mapping[str, Any]:
         command = ["stack", "export", "--stack", self._stack_name]
