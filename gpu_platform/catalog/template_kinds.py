@@ -36,12 +36,9 @@ class Deadline:
         before, star, after = self.spec.partition(".*.")
         spec = _optional("one", after) if star else _optional(of, before)
         deadline = f"{spec}.?activeDeadlineSeconds.orValue(0)"
-        ends = f"{deadline} > 0"
-        if self.ends_if is not None:
-            ends = f"{spec}.?{self.ends_if}.orValue(false) && {ends}"
-        if self.then is None:
-            return deadline if self.ends_if is None else f"({ends} ? {deadline} : 0)"
-        return f"({ends} ? {deadline} + {spec}.?{self.then}.orValue(0) : 0)"
+        ends = f"{spec}.?{self.ends_if}.orValue(false) && " if self.ends_if is not None else ""
+        stays = f" + {spec}.?{self.then}.orValue(0)" if self.then is not None else ""
+        return f"({ends}{deadline} > 0 ? {deadline}{stays} : 0)" if ends or stays else deadline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
