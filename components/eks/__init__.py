@@ -1,6 +1,6 @@
 """Components for an EKS cluster and its GPU node pools.
 
-Only this package and `components/public/_cluster.py` import the AWS SDK.
+Only this package and `components/public/_eks.py` import the AWS SDK.
 """
 
 from __future__ import annotations

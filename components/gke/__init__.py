@@ -1,6 +1,6 @@
 """Components for a GKE cluster and its GPU node pools.
 
-Only this package and `components/public/_cluster.py` import the Google Cloud SDK.
+Only this package and `components/public/_gke.py` import the Google Cloud SDK.
 """
 
 from __future__ import annotations

@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_args, get_origin, is_typeddict
 
 import pulumi
 from pulumi.output import Unknown
 
+from components.public.types import GpuCluster
 from gpu_platform.base.errors import Problem
 
+_BELOW: Final[Mapping[object, str]] = {Mapping: ".*", Sequence: "[*]"}
+
+
+def _inputs_in(hint: Any, place: str) -> Iterator[str]:  # noqa: ANN401 - a type
+    """Yield the paths of a type that may be Outputs. `*` matches any key or index."""
+    if hint == pulumi.Input[str]:
+        yield place
+    elif is_typeddict(hint):
+        for key, each in hint.__annotations__.items():
+            yield from _inputs_in(each, f"{place}.{key}")
+    elif below := _BELOW.get(cast("object", get_origin(hint))):
+        yield from _inputs_in(get_args(hint)[-1], place + below)
+
+
 INPUTS: Final = frozenset(
-    {
-        "cluster.kubeconfig",
-        "cluster.subnets.*",
-        "cluster.security_groups[*]",
-        "cluster.cluster_security_group_id",
-        "cluster.efa_security_group_id",
-        "cluster.node_role_arn",
-        "cluster.endpoint",
-        "cluster.certificate_authority",
-        "cluster.service_cidr",
-        "cluster.id",
-        "cluster.node_service_account",
-        "cluster.gpu_networks[*].network",
-        "cluster.gpu_networks[*].subnetwork",
-        "workloads[*].image",
-        "teams[*].workloads[*].image",
-    }
+    {*_inputs_in(GpuCluster, "cluster"), "workloads[*].image", "teams[*].workloads[*].image"}
 )
 """Paths of arguments that may be Outputs, because planning does not need their values. `*` matches any key or
 index.

@@ -13,6 +13,7 @@ from typing import Any, cast
 import pulumi
 
 from components.public._arguments import INPUTS, PLATFORM_INPUTS, output_problems, plain, renamed
+from components.public._cluster import connection_keys
 from components.public._errors import BadArguments
 from components.public.stack_file_types import ValidationSettings
 from components.public.types import GpuCluster
@@ -25,20 +26,6 @@ from gpu_platform.planning.teams.section import TeamPlan
 from gpu_platform.planning.workloads import TeamWorkloadsPlan, workloads_of
 from gpu_platform.stack.loaded import plan_platform
 
-# Keys of `GpuCluster` that only components use, by provider. They are removed before planning.
-_CONNECTION: Mapping[str, tuple[str, ...]] = {
-    "eks": (
-        "cluster_security_group_id",
-        "efa_security_group_id",
-        "node_role_arn",
-        "endpoint",
-        "certificate_authority",
-        "service_cidr",
-        "kubeconfig",
-        "context",
-    ),
-    "gke": ("id", "node_service_account", "gpu_networks", "kubeconfig", "context"),
-}
 # All components of a cluster receive the same `cluster`, but only GpuPlatform creates a cluster.
 _OF_PLATFORM = ("create",)
 
@@ -172,7 +159,7 @@ def _plan(
 
 def _planned_cluster(cluster: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
     """Return the cluster without keys that only components read. Record a problem for each unknown key."""
-    connection = _CONNECTION.get(str(cluster.get("provider")), ())
+    connection = connection_keys(str(cluster.get("provider")))
     known = GpuCluster.__annotations__.keys()
     for key in cluster.keys() - known:
         problems.append(

@@ -9,7 +9,7 @@ from components.device_claims import DeviceClasses
 from components.gpu_operator import GpuOperator as OperatorRelease
 from components.monitoring import Monitoring as MonitoringObjects
 from components.priority_classes import PriorityClasses
-from components.public._cluster import create_plugins, kubernetes_options, plugin_problems
+from components.public._cluster import connection_of, kubernetes_options
 from components.public._errors import BadArguments
 from components.public._planning import plan_operator
 from components.public.stack_file_types import DeviceClass, Monitoring, Operator, Pool
@@ -51,13 +51,14 @@ class GpuOperator(pulumi.ComponentResource):
         """Raises BadArguments (a pulumi.RunError) that lists every problem with the arguments."""
         arguments = cast("Mapping[str, Any]", args)
         plan = plan_operator("GpuOperator", name, arguments)
-        missing = plugin_problems(plan, arguments["cluster"])
+        cluster, connection = arguments["cluster"], connection_of(plan)
+        missing = connection.plugin_problems(plan.cluster.cloud, cluster)
         if missing:
             raise BadArguments(f"GpuOperator {name}", missing)
         super().__init__("gpu-platform:index:GpuOperator", name, None, opts)
-        child = kubernetes_options(self, name, arguments["cluster"], opts)
+        child = kubernetes_options(self, name, cluster, opts)
         PriorityClasses("priority-classes", plan.priority_classes, child)
-        create_plugins(name, plan, arguments["cluster"], child)
+        connection.create_plugins(name, plan.cluster.cloud, cluster, child)
         operator = OperatorRelease(name, plan.operator, child)
         if plan.device_classes:
             DeviceClasses("device-classes", plan.device_classes, child)

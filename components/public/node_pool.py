@@ -5,7 +5,8 @@ from typing import Any, Optional, Required, cast
 
 import pulumi
 
-from components.public._cluster import connection_problems, create_pool, kubernetes_options
+from components.public._cluster import connection_of, kubernetes_options
+from components.public._connection import NewPool
 from components.public._errors import BadArguments
 from components.public._planning import plan_pool
 from components.public.stack_file_types import Operator, Pool, PoolSettings
@@ -47,12 +48,11 @@ class GpuNodePool(pulumi.ComponentResource):
         """Raises BadArguments (a pulumi.RunError) that lists every problem with the arguments."""
         arguments = cast("Mapping[str, Any]", args)
         plan = plan_pool("GpuNodePool", name, arguments)
-        cluster = arguments["cluster"]
-        missing = connection_problems(plan, cluster)
+        [pool], cluster, connection = plan.pools, arguments["cluster"], connection_of(plan)
+        missing = connection.pool_problems(pool, cluster)
         if missing:
             raise BadArguments(f"GpuNodePool {name}", missing)
         super().__init__("gpu-platform:index:GpuNodePool", name, None, opts)
-        [pool] = plan.pools
         self._pool = cast(
             "Pool",
             {
@@ -60,8 +60,15 @@ class GpuNodePool(pulumi.ComponentResource):
                 **{key: value for key, value in arguments.items() if key not in ("cluster", "operator")},
             },
         )
-        node_pool_name, node_names = create_pool(
-            self, name, plan, cluster, kubernetes_options(self, name, cluster, opts)
+        node_pool_name, node_names = connection.create_pool(
+            NewPool(
+                component=self,
+                name=name,
+                pool=pool,
+                plan=plan.cluster.cloud,
+                cluster=cluster,
+                opts=kubernetes_options(self, name, cluster, opts),
+            )
         )
         self.labels = pulumi.Output.from_input(dict(pool.labels))
         self.taints = pulumi.Output.from_input(
