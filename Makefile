@@ -72,7 +72,7 @@ docs: $(STAMP) ## write the generated pages and build the site in site/
 	$(BIN)/zensical build --clean --strict
 
 # For pip: `pulumi install`, the plugin, and users without uv.
-EXPORT = $(BIN)/uv export --quiet --frozen --no-dev --extra aws --extra gcp --no-hashes --no-annotate --no-header --no-emit-project
+EXPORT = $(BIN)/uv export --quiet --frozen --no-dev --extra aws --extra gcp --extra azure --no-hashes --no-annotate --no-header --no-emit-project
 LIST = { echo '\# Versions of uv.lock for pip, by: make lock'; echo '--editable $(1)'; $(EXPORT); }
 
 lock: $(BIN)/uv ## renew uv.lock after a change of pyproject.toml, and the lists of its versions for pip

@@ -9,7 +9,7 @@ import pulumi
 
 from gpu_platform.base.errors import BadInput, Problem
 
-_EXTRAS: Final = {"pulumi_aws": "aws", "pulumi_azure": "azure", "pulumi_gcp": "gcp"}
+EXTRAS: Final = {"pulumi_aws": "aws", "pulumi_azure": "azure", "pulumi_gcp": "gcp"}
 """Maps the Python module of each cloud's SDK to the package extra that installs the SDK."""
 
 
@@ -20,7 +20,7 @@ def components_of(cloud: str) -> Any:  # noqa: ANN401 - a module
     try:
         return importlib.import_module(f"components.{cloud}")
     except ModuleNotFoundError as error:
-        extra = _EXTRAS.get(error.name or "")
+        extra = EXTRAS.get(error.name or "")
         if extra is None:
             raise
         problem = Problem(

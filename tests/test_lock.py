@@ -15,6 +15,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+from components._cloud_sdk import EXTRAS
 from gpu_platform.base.paths import PROJECT_ROOT
 
 UV = Path(sys.executable).with_name("uv")
@@ -51,18 +52,9 @@ def test_every_locked_file_has_a_hash() -> None:
 
 @pytest.mark.parametrize(("file", "project"), [("requirements.txt", "."), ("plugin/requirements.txt", "..")])
 def test_the_lists_for_pip_have_the_locks_versions(file: str, project: str) -> None:
-    options = (
-        "--no-dev",
-        "--extra",
-        "aws",
-        "--extra",
-        "gcp",
-        "--no-hashes",
-        "--no-annotate",
-        "--no-header",
-        "--no-emit-project",
-    )
-    locked = uv("export", "--quiet", "--frozen", *options).splitlines()
+    clouds = [f"--extra={extra}" for extra in EXTRAS.values()]
+    options = ("--no-dev", "--no-hashes", "--no-annotate", "--no-header", "--no-emit-project")
+    locked = uv("export", "--quiet", "--frozen", *clouds, *options).splitlines()
     comment, editable, *pins = (PROJECT_ROOT / file).read_text("utf-8").splitlines()
     assert comment.startswith("#")
     assert editable == f"--editable {project}"
