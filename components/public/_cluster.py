@@ -8,6 +8,7 @@ from typing import Any, Final
 import pulumi
 
 from components._kubernetes_provider import cluster_identity, kubernetes_provider
+from components.public._aks import AKS
 from components.public._connection import Connection
 from components.public._eks import EKS
 from components.public._errors import BadArguments
@@ -16,7 +17,7 @@ from gpu_platform.base.errors import Problem
 from gpu_platform.base.paths import sandbox_kubeconfig
 from gpu_platform.planning.plan import EnvironmentPlan
 
-_CONNECTIONS: Final = {"eks": EKS, "gke": GKE}
+_CONNECTIONS: Final = {"aks": AKS, "eks": EKS, "gke": GKE}
 _WITHOUT_CLOUD: Final = Connection()
 _KUBERNETES: Final = ("kubeconfig", "context")
 

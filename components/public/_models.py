@@ -10,6 +10,7 @@ from typing import Final
 
 from gpu_platform.stack import (
     addons,
+    aks,
     bootstrap,
     changes,
     charts,
@@ -54,7 +55,7 @@ MODELS: Final[Mapping[str, tuple[type[SpecModel], ...]]] = {
     "RayCluster": (team_workloads.RayCluster,),
     "MaintenanceExclusion": (cluster.Exclusion,),
     "Maintenance": (cluster.Maintenance,),
-    "ExistingVpc": (cluster.ExistingVpc, eks_network.EksNetwork),
+    "ExistingVpc": (cluster.ExistingVpc, eks_network.EksNetwork, aks.AksNetwork),
     "Iam": (eks_network.Iam,),
     "ComputeClass": (compute_class.ComputeClass,),
     "StorageClass": (
@@ -64,14 +65,15 @@ MODELS: Final[Mapping[str, tuple[type[SpecModel], ...]]] = {
         storage.BucketStorage,
         storage.ExistingStorage,
     ),
-    "SystemNodes": (eks_system.SystemNodes, gke_system.GkeSystemNodes),
-    "CreateCluster": (cluster.CreateEks, cluster.CreateGke),
+    "SystemNodes": (eks_system.SystemNodes, gke_system.GkeSystemNodes, aks.AksSystemNodes),
+    "CreateCluster": (cluster.CreateEks, cluster.CreateGke, aks.CreateAks),
     "EksParts": (parts.EksParts,),
     "Login": (eks_access.Login,),
     "Oidc": (eks_access.Oidc,),
     "PlatformCluster": (
         cluster.EksCluster,
         cluster.GkeCluster,
+        aks.AksCluster,
         cluster.ExistingCluster,
         cluster.SandboxCluster,
     ),
@@ -127,10 +129,10 @@ MODELS: Final[Mapping[str, tuple[type[SpecModel], ...]]] = {
 """Models by the name of the typed dictionary. The models of a union share one dictionary with all their fields."""
 
 DESCRIPTIONS: Final[Mapping[str, str]] = {
-    "ExistingVpc": "An existing VPC for a new cluster, with the fields for EKS or for GKE.",
+    "ExistingVpc": "An existing network for a new cluster, with the fields for EKS, for GKE or for AKS.",
     "StorageClass": "A storage class for volume claims. Only `type` and `retain` apply to all types.",
-    "SystemNodes": "The nodes without GPUs of a new cluster, with the fields for EKS or for GKE.",
-    "CreateCluster": "A new cluster, with the fields for EKS or for GKE.",
+    "SystemNodes": "The nodes without GPUs of a new cluster, with the fields for EKS, for GKE or for AKS.",
+    "CreateCluster": "A new cluster, with the fields for EKS, for GKE or for AKS.",
     "PlatformCluster": "The cluster of a whole platform, either an existing cluster or a new one with `create`.",
     "Capacity": "How nodes are paid for: on-demand, spot, reservation, capacity-block (EKS) or flex-start (GKE).",
     "Sharing": "How the GPUs are shared: none, time-slicing, mps, mig or dra, each with its own fields.",

@@ -27,8 +27,8 @@ class GpuNodePoolArgs(PoolSettings, total=False):
 class GpuNodePool(pulumi.ComponentResource):
     """A GPU node pool with the node labels, taints, disks, network and placement that its workload needs.
 
-    On EKS it is a managed node group or a Karpenter NodePool, on GKE a node pool. On an existing cluster it labels
-    the given nodes. In the sandbox it creates simulated nodes.
+    On EKS it is a managed node group or a Karpenter NodePool, on GKE a node pool, and on AKS an agent pool. On an
+    existing cluster it labels the given nodes. In the sandbox it creates simulated nodes.
     """
 
     labels: pulumi.Output[dict[str, str]]
@@ -40,9 +40,11 @@ class GpuNodePool(pulumi.ComponentResource):
     resources: pulumi.Output[dict[str, int]]
     """Extended resources of one node, such as `nvidia.com/gpu: 8`."""
     node_pool_name: pulumi.Output[Optional[str]]  # noqa: UP045 - the SDK reads this annotation
-    """Name of the EKS node group, the GKE node pool or the Karpenter NodePool. None for other providers."""
+    """Name of the EKS node group, the Karpenter NodePool, the GKE node pool or the AKS agent pool. None for other
+    providers.
+    """
     node_names: pulumi.Output[list[str]]
-    """Nodes that the component created or labelled. Empty on EKS and GKE."""
+    """Nodes that the component created or labelled. Empty on EKS, GKE and AKS."""
 
     def __init__(self, name: str, args: GpuNodePoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Raises BadArguments (a pulumi.RunError) that lists every problem with the arguments."""

@@ -33,7 +33,7 @@ class GpuPlatformArgs(TypedDict, total=False):
     """Arguments of a platform, which are the sections of a stack file."""
 
     cluster: Required[PlatformCluster]
-    """The cluster, either an existing cluster or a new one on EKS or GKE with `create`."""
+    """The cluster, either an existing cluster or a new one on EKS, GKE or AKS with `create`."""
     pools: Required[Sequence[Pool]]
     """GPU node pools."""
     operator: Operator
@@ -49,15 +49,15 @@ class GpuPlatformArgs(TypedDict, total=False):
     compute_classes: Sequence[ComputeClass]
     """EKS and GKE: pools with the same GPUs, in the order in which nodes are added to them."""
     storage: Mapping[str, StorageClass]
-    """EKS and GKE: storage classes by name, for the teams' volume claims."""
+    """EKS, GKE and AKS: storage classes by name, for the teams' volume claims."""
     overcommit: float
     """Maximum ratio of the quotas of all teams to the pools' resources. The default is 1."""
     queueing: Queueing
     """Queues for the teams' workloads, managed by Kueue. If unset, there are no queues."""
     addons: Addons
-    """EKS, GKE and existing clusters: controllers for team members' workloads. If unset, none are installed."""
+    """All except the sandbox: controllers for team members' workloads. If unset, none are installed."""
     charts: Mapping[str, ChartSettings]
-    """EKS, GKE and existing clusters: settings of the installed Helm charts, by chart name."""
+    """All except the sandbox: settings of the installed Helm charts, by chart name."""
     chart_mirror: str
     """Repository with all charts under their names and versions. If unset, each chart comes from its own
     repository.
@@ -89,8 +89,8 @@ class GpuPlatform(pulumi.ComponentResource):
     """
 
     kubeconfig: pulumi.Output[Optional[str]]  # noqa: UP045 - the SDK reads this annotation
-    """Kubeconfig of the cluster. For EKS and GKE it is the content, without a token. Otherwise it is the path, if
-    one is given.
+    """Kubeconfig of the cluster. For EKS, GKE and AKS it is the content, without a token. Otherwise it is the
+    path, if one is given.
     """
     context: pulumi.Output[Optional[str]]  # noqa: UP045 - the SDK reads this annotation
     """Context of the kubeconfig."""

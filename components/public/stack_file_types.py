@@ -218,7 +218,7 @@ class Maintenance(TypedDict, total=False):
 
 
 class ExistingVpc(TypedDict, total=False):
-    """An existing VPC for a new cluster, with the fields for EKS or for GKE."""
+    """An existing network for a new cluster, with the fields for EKS, for GKE or for AKS."""
 
     project: str
     name: str
@@ -229,6 +229,8 @@ class ExistingVpc(TypedDict, total=False):
     subnets: Mapping[str, str]
     control_plane_subnets: Sequence[str]
     pod_subnets: Mapping[str, str]
+    subnet: str
+    outbound: str
 
 
 class Iam(TypedDict, total=False):
@@ -274,7 +276,7 @@ class StorageClass(TypedDict, total=False):
 
 
 class SystemNodes(TypedDict, total=False):
-    """The nodes without GPUs of a new cluster, with the fields for EKS or for GKE."""
+    """The nodes without GPUs of a new cluster, with the fields for EKS, for GKE or for AKS."""
 
     machine_types: Sequence[str]
     min: float
@@ -284,10 +286,11 @@ class SystemNodes(TypedDict, total=False):
     kms_key: str
     release: str
     machine_type: str
+    zones: Sequence[str]
 
 
 class CreateCluster(TypedDict, total=False):
-    """A new cluster, with the fields for EKS or for GKE."""
+    """A new cluster, with the fields for EKS, for GKE or for AKS."""
 
     network: ExistingVpc
     cidr: str
@@ -310,6 +313,8 @@ class CreateCluster(TypedDict, total=False):
     authenticator_groups: str
     release_channel: str
     maintenance: Maintenance
+    resource_group: str
+    private: bool
 
 
 class EksParts(TypedDict, total=False):
@@ -371,6 +376,8 @@ class PlatformCluster(TypedDict, total=False):
     labels: Mapping[str, str]
     fqdn_policies: bool
     gpu_networks_cidr: str
+    subscription: str
+    resource_group: str
     kubeconfig: pulumi.Input[str]
     context: str
     network_policies: str

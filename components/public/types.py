@@ -28,23 +28,27 @@ class GpuCluster(TypedDict, total=False):
     """
 
     provider: Required[str]
-    """`eks`, `gke`, `existing` or `sandbox`."""
+    """`eks`, `gke`, `aks`, `existing` or `sandbox`."""
     name: str
     """Name of the cluster. It cannot be an Output, because placement groups and tags contain it."""
     kubernetes: str
     """Minor version, such as "1.36". It is compared with the operator's support matrix."""
     production: bool
-    """EKS and GKE: the value of `protect` if `protect` is unset. The default is `true`."""
+    """EKS, GKE and AKS: the value of `protect` if `protect` is unset. The default is `true`."""
     protect: bool
-    """EKS and GKE: protect the pools from deletion. The default is the value of `production`."""
+    """EKS, GKE and AKS: protect the pools from deletion. The default is the value of `production`."""
     region: str
-    """EKS: AWS region."""
+    """EKS and AKS: region of the cluster."""
     account: str
     """EKS: AWS account. Credentials of any other account are refused."""
     project: str
     """GKE: project of the cluster."""
     location: str
     """GKE: region of the cluster, or zone of a zonal cluster."""
+    subscription: str
+    """AKS: ID of the Azure subscription."""
+    resource_group: str
+    """AKS: resource group of the cluster."""
     kubeconfig: pulumi.Input[str]
     """Path of a kubeconfig, or an Output with its content. If unset, the Kubernetes provider of the resource
     options or the default provider is used.
@@ -70,9 +74,11 @@ class GpuCluster(TypedDict, total=False):
     service_cidr: pulumi.Input[str]
     """EKS node pools with a custom image: IPv4 CIDR block of the cluster's Services."""
     id: pulumi.Input[str]
-    """GKE node pools: full name of the cluster, projects/P/locations/L/clusters/C. If unset, the name is derived
-    from the other fields.
+    """GKE node pools: full name of the cluster, projects/P/locations/L/clusters/C. AKS node pools: resource ID of
+    the cluster. If unset, it is derived from the other fields.
     """
+    subnet_id: pulumi.Input[str]
+    """AKS node pools: resource ID of the nodes' subnet. Required if the subnet existed before the cluster."""
     node_service_account: pulumi.Input[str]
     """GKE node pools: e-mail of the nodes' service account."""
     gpu_networks: Sequence[GpuNetwork]

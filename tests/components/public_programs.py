@@ -31,6 +31,14 @@ GKE: Mapping[str, Any] = {
     "location": "us-central1",
     "node_service_account": "gpu-nodes@my-project.iam.gserviceaccount.com",
 }
+AKS: Mapping[str, Any] = {
+    "provider": "aks",
+    "name": "ml",
+    "subscription": "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9",
+    "resource_group": "ml",
+    "region": "eastus2",
+    "kubernetes": "1.35",
+}
 TRAIN: Mapping[str, Any] = {"machine_type": "p4de.24xlarge", "count": {"desired": 2}, "workload": "training"}
 
 

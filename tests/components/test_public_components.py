@@ -46,10 +46,11 @@ def test_a_platform_registers_the_same_resources_as_the_stack_file_with_its_sect
     assert len(custom(mine)) > 40
 
 
-def test_a_platform_with_a_new_cluster_matches_its_stack_file() -> None:
-    stack = Recorded(record_shipped("gke-training"))
+@pytest.mark.parametrize("name", ["gke-training", "aks-training"])
+def test_a_platform_with_a_new_cluster_matches_its_stack_file(name: str) -> None:
+    stack = Recorded(record_shipped(name))
     # pyrefly: ignore[bad-argument-type]
-    mine = recorded(lambda: GpuPlatform("ml", sections("gke-training")), stack="gke-training")
+    mine = recorded(lambda: GpuPlatform("ml", sections(name)), stack=name)
     assert custom(mine) == custom(stack)
 
 

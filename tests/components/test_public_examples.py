@@ -58,6 +58,20 @@ def test_the_python_example_on_eks_uses_looked_up_resources() -> None:
     assert program.program.outputs["resources"] == {"nvidia.com/gpu": 8}
 
 
+def test_the_python_example_on_aks_uses_looked_up_resources() -> None:
+    subscription, team = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9", "1b2c3d4e-5f60-7182-93a4-b5c6d7e8f90a"
+    program = rendered(
+        "python-aks", subscription=subscription, group="ml", cluster="ml", region="eastus2", team=team
+    )
+    pools = program.of("KubernetesClusterNodePool")
+    assert {one.inputs["vmSize"] for one in pools} == {"Standard_ND96isr_H100_v5", "Standard_NC16as_T4_v3"}
+    assert {one.inputs["kubernetesClusterId"] for one in pools} == {UNKNOWN}
+    assert {one.inputs["vnetSubnetId"] for one in pools} == {UNKNOWN}
+    assert [one.name for one in program.of("azure")] == ["azure"]
+    proof = {one.urn for one in program.of("DaemonSet")}
+    assert proof <= set(program.one("Namespace", "vision").dependencies)
+
+
 def test_python_on_an_existing_cluster_labels_its_nodes() -> None:
     program = rendered("python-existing", nodes='["dgx-01", "dgx-02"]', kubeconfig="/my/kubeconfig")
     assert [one.name for one in program.of("NodePatch")] == ["dgx-01", "dgx-02"]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pulumi
 import pulumi_aws as aws
+import pulumi_azure as azure
 import pulumi_kubernetes as k8s
 import pytest
 
@@ -14,7 +15,7 @@ from components.public._planning import plan_pool
 from gpu_platform.deploy.recorded.properties import UNKNOWN
 from gpu_platform.stack import find_stack_file, read_stack_file
 from gpu_platform.stack.loaded import plan_platform
-from tests.components.public_programs import EKS, EXISTING, GKE, SANDBOX, TRAIN, recorded, refused
+from tests.components.public_programs import AKS, EKS, EXISTING, GKE, SANDBOX, TRAIN, recorded, refused
 
 
 def pool(cluster: Any, **arguments: Any) -> GpuNodePool:
@@ -38,7 +39,7 @@ def pools_of(stack: str) -> list[tuple[dict[str, Any], list[dict[str, Any]], dic
     ("cluster", "pools", "operator"),
     [
         pytest.param(*case, id=f"{stack}-{case[1][0]['name']}")
-        for stack in ("local", "dev", "eks-training", "gke-training")
+        for stack in ("local", "dev", "eks-training", "gke-training", "aks-training")
         for case in pools_of(stack)
     ],
 )
@@ -169,6 +170,45 @@ def test_a_gke_pool_joins_the_cluster_by_its_full_name() -> None:
     [made] = program.of("NodePool")
     assert made.inputs["cluster"] == "projects/my-project/locations/us-central1/clusters/ml"
     assert made.inputs["nodeConfig"]["serviceAccount"] == "gpu-nodes@my-project.iam.gserviceaccount.com"
+
+
+AKS_PROVIDERS = f"/subscriptions/{AKS['subscription']}/resourceGroups/ml/providers"
+SERVE: dict[str, Any] = {"machine_type": "Standard_NC16as_T4_v3", "workload": "inference", "count": {"desired": 1}}
+
+
+def test_an_agent_pool_joins_the_cluster_by_its_resource_id() -> None:
+    program = recorded(lambda: pool(AKS, **SERVE))
+    [made] = program.of("KubernetesClusterNodePool")
+    assert made.inputs["kubernetesClusterId"] == f"{AKS_PROVIDERS}/Microsoft.ContainerService/managedClusters/ml"
+    assert "vnetSubnetId" not in made.inputs
+    provider = program.one("azure", "train")
+    assert provider.inputs["resourceProviderRegistrations"] == "none"
+    assert "::train::" in made.provider
+
+
+def test_an_agent_pool_waits_for_the_cluster_and_subnet_of_its_program() -> None:
+    def declare() -> None:
+        mine = azure.Provider("mine", subscription_id=AKS["subscription"])
+        options = pulumi.ResourceOptions(provider=mine)
+        group = azure.core.ResourceGroup("ml", location="eastus2", opts=options)
+        subnet = azure.network.Subnet(
+            "nodes",
+            resource_group_name=group.name,
+            virtual_network_name="hub",
+            address_prefixes=["10.0.0.0/16"],
+            opts=options,
+        )
+        arguments: Any = {"cluster": {**AKS, "id": group.id, "subnet_id": subnet.id}, **SERVE}
+        serve = GpuNodePool("serve", arguments, pulumi.ResourceOptions(providers=[mine]))
+        pulumi.export("agent pool", serve.node_pool_name)
+
+    program = recorded(declare)
+    [made] = program.of("KubernetesClusterNodePool")
+    assert (made.inputs["kubernetesClusterId"], made.inputs["vnetSubnetId"]) == (UNKNOWN, UNKNOWN)
+    assert any("Subnet::nodes" in urn for urn in made.property_dependencies["vnetSubnetId"])
+    assert "::mine::" in made.provider
+    assert [one.name for one in program.of("azure")] == ["mine"]
+    assert program.program.outputs["agent pool"] == "serve"
 
 
 def test_the_outputs_say_what_pods_need_to_run_on_the_nodes() -> None:
