@@ -12,6 +12,7 @@ import pulumi
 from components._in_namespace import own_namespace
 from components._kubernetes_object import KubernetesObject, Manifest
 from components._options import child_options
+from components.config_map import pod_file
 from components.device_claims import claim_template, of_team
 from gpu_platform.planning.burn_in.program import PROGRAM, PROGRAM_CONFIG_MAP, SERVICE_ACCOUNT, program
 from gpu_platform.planning.burn_in.section import BurnInPlan
@@ -65,6 +66,8 @@ class BurnIn(pulumi.ComponentResource):
             data={PROGRAM: program()},
             opts=child,
         )
+        for file in plan.files:
+            pod_file(file, plan.namespace, child, logical_name=f"burn-in-{file.config_map}")
         # An empty selector selects every pod in the namespace.
         everybody: Manifest = {}
         KubernetesObject(

@@ -1,4 +1,6 @@
-"""`GpuSharing` and `MigLayout`: ConfigMaps for the device plugin and the MIG manager."""
+"""`GpuSharing` and `MigLayout`: ConfigMaps for the device plugin and the MIG manager. `pod_file`: ConfigMaps that
+pods mount.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ import pulumi
 
 from components._kubernetes_object import KubernetesObject
 from components._options import child_options
+from gpu_platform.planning.clouds.section import PodFile
 from gpu_platform.planning.config_maps import ConfigMapPlan
 
 
@@ -47,3 +50,14 @@ class MigLayout(_HashedConfigMap):
     """
 
     resource_type = "gpu-platform:index:MigLayout"
+
+
+def pod_file(file: PodFile, namespace: str, opts: pulumi.ResourceOptions, *, logical_name: str) -> pulumi.Resource:
+    """Register the ConfigMap of a file in the namespace of the pods that mount it."""
+    return KubernetesObject(
+        logical_name,
+        "v1/ConfigMap",
+        metadata={"name": file.config_map, "namespace": namespace},
+        data=dict(file.data),
+        opts=opts,
+    )

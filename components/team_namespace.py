@@ -12,6 +12,7 @@ from components._in_namespace import role_ref
 from components._kubernetes_object import KubernetesObject, Manifest
 from components._options import child_options, formerly, retained
 from components._policies_in_effect import policies_in_effect
+from components.config_map import pod_file
 from components.device_claims import claim_template, compute_domain, of_team
 from components.queues import TeamQueue, TeamQueueArgs
 from components.team_admission import (
@@ -149,6 +150,10 @@ class TeamNamespace(pulumi.ComponentResource):
         self._create_access(guards)
         if plan.service_account is not None:
             guards.append(self._create_service_account(plan.service_account))
+        for file in plan.files:
+            guards.append(
+                pod_file(file, plan.namespace, judged, logical_name=self._logical(f"file/{file.config_map}"))
+            )
         if guide is not None:
             KubernetesObject(
                 self._logical("guide"),

@@ -244,7 +244,7 @@ def _environment(pod: PodPlan) -> Mapping[str, str]:
     if fabric is None:
         return pod.env
     env = {**fabric.env, **pod.env}
-    if not pod.workload.command:
+    if fabric.library_path and not pod.workload.command:
         # The image's own command cannot be wrapped, so shells in the image read the profile through BASH_ENV.
         # The library path replaces the path in the image.
         own = pod.env.get(_LIBRARY_PATH)
@@ -261,7 +261,7 @@ def _command(pod: PodPlan) -> list[str]:
     NCCL settings in the pod's environment variables take precedence.
     """
     command, fabric = pod.workload.command, pod.fabric
-    if fabric is None or not command:
+    if fabric is None or not fabric.library_path or not command:
         return list(command)
     path = ":".join(fabric.library_path)
     script = f'export {_LIBRARY_PATH}="{path}${{{_LIBRARY_PATH}:+:${_LIBRARY_PATH}}}"; '

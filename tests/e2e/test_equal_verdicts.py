@@ -697,7 +697,7 @@ def test_both_ignore_nvidia_resources_that_are_not_gpus(place: Place):
 def test_only_admission_counts_efa_interfaces(client: KubernetesClient):
     place = place_of(client, platform_of("eks", "p5.48xlarge", None, {"name": "equal-eks", **OF_TEAM}))
     try:
-        cases = ((8, 32, NO_RULE), (8, 33, MOST), (4, 16, NO_RULE), (4, 17, "efa-share"), (1, 32, "efa-share"))
+        cases = ((8, 32, NO_RULE), (8, 33, MOST), (4, 16, NO_RULE), (4, 17, "nic-share"), (1, 32, "nic-share"))
         for count, interfaces, verdict in cases:
             gpus = {"nvidia.com/gpu": count, "vpc.amazonaws.com/efa": interfaces, "cpu": "900m"}
             wanted = a_pod(

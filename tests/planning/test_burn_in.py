@@ -148,7 +148,9 @@ def test_on_eks_pods_on_two_nodes_request_efa_as_those_of_training_jobs_do() -> 
     together = pool_of(planned("eks")).together
     assert together is not None
     assert together.workload.requests["vpc.amazonaws.com/efa"] == "32"
-    assert together.env["FI_PROVIDER"] == "efa"
+    assert together.fabric is not None
+    assert together.fabric.env == {"FI_PROVIDER": "efa"}
+    assert section(planned("eks")).pod_security == "restricted"
     alone = pool_of(planned("eks")).alone
     assert alone is not None
     assert "vpc.amazonaws.com/efa" not in alone.workload.requests

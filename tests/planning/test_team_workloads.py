@@ -268,9 +268,10 @@ def test_a_pod_with_all_gpus_of_a_node_uses_its_fabric() -> None:
     two = pool(count={"desired": 2}, zones=ZONE)
     whole = run(two, cluster=EKS, training_jobs=[{**JOB, "gpus": 8, "replicas": 2}]).training_jobs[0].pod
     assert whole.workload.requests["vpc.amazonaws.com/efa"] == "4"
-    assert whole.env["FI_PROVIDER"] == "efa"
+    assert whole.fabric is not None
+    assert whole.fabric.env == {"FI_PROVIDER": "efa"}
     part = run(two, cluster=EKS, training_jobs=[{**JOB, "gpus": 4}]).training_jobs[0].pod
-    assert "FI_PROVIDER" not in part.env
+    assert part.fabric is None
 
 
 def test_the_capacity_proof_counts_services_and_the_guide_leaves_room_for_them() -> None:

@@ -39,6 +39,8 @@ PRIORITY_CLASS: Final = "gpu-platform-burn-in"
 PRIORITY: Final = LOWEST_WITH_NODES - 990
 _USER: Final = 1000  # the image runs as root by default
 _GPU_CLAIM: Final = "burn-in-gpus"
+_NCCL_LOGS: Final = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET"}
+"""Environment variables that make NCCL log the network that it uses."""
 _GRACE_SECONDS: Final = 1  # the pod has no state to save when it terminates
 # Cordoned nodes are checked too, because nodes are often cordoned for a check.
 _CORDONED: Final = Taint(key="node.kubernetes.io/unschedulable", value="", effect="NoSchedule")
@@ -129,14 +131,16 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[BurnInP
         for pool in pools
         if pool.has_gpus
     )
-    fabrics = [one.together for one in planned if one.together is not None and one.together.fabric is not None]
+    together = [one.together.fabric for one in planned if one.together is not None]
     found = BurnInPlan(
         namespace=names.BURN_IN_NAMESPACE,
         priority_class=PRIORITY_CLASS,
         priority=PRIORITY,
-        # Pods that use the fabric need hostPath volumes and a daemon with capabilities.
+        # Pods that use GPUDirect on GKE need hostPath volumes and a daemon with capabilities.
         # The vendors' test pods for the fabric have the same requirements.
-        pod_security="privileged" if fabrics else "restricted",
+        pod_security="privileged"
+        if any(fabric is not None and fabric.on_host for fabric in together)
+        else "restricted",
         matrix_seconds=seconds,
         timeout_seconds=timeout,
         pools=planned,
@@ -166,6 +170,7 @@ def _pool(
         not_together=not_together,
         network=network,
         claims=() if skipped else _claims(pool, together),
+        file=None if together is None else pool.cloud_nodes.network_file,
         least=_least(pool, catalog, least, together=together is not None),
         seconds=_seconds(pool, seconds),
     )
@@ -261,21 +266,13 @@ def _pod(
         env={
             PART_VARIABLE: "nodes" if together else "node",
             MATRIX_VARIABLE: str(seconds),
-            **_environment(workload),
+            **_NCCL_LOGS,
         },
         mounts=(MountPlan(name="program", path=PROGRAM_DIRECTORY, config_map=PROGRAM_CONFIG_MAP, read_only=True),),
         annotations=pool.keeping_annotations,
         grace_seconds=_GRACE_SECONDS,
         fabric=fabric,
     )
-
-
-def _environment(workload: WorkloadPlan) -> Mapping[str, str]:
-    """Return environment variables that make NCCL log the network that it uses."""
-    found = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET"}
-    # Team jobs also set FI_PROVIDER.
-    # Source: AWS, EFA user guide, "Get started with EFA and NCCL".
-    return found | ({"FI_PROVIDER": "efa"} if names.EFA_RESOURCE in workload.network else {})
 
 
 def _claims(pool: PoolPlan, together: PodPlan | None) -> tuple[ClaimPlan, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gpu_platform.catalog.models import Measure
+from gpu_platform.planning.clouds.section import PodFile
 from gpu_platform.planning.dra.section import ClaimPlan
 from gpu_platform.planning.workloads.section import PodPlan
 from gpu_platform.stack.team import PodSecurity
@@ -30,7 +31,8 @@ class BurnInPoolPlan:
     `alone` is the pod that checks one node with all its GPUs. `together` describes the pods that check two nodes.
     If it is None, `not_together` contains the reason. `network` is the network between these pods. The pods
     must not fall back to TCP over the plain network. `claims` are the ResourceClaimTemplates for the devices of
-    the pods. `seconds` is the duration of the checks on one node, not counting the start of the container.
+    the pods. `seconds` is the duration of the checks on one node, not counting the start of the container. `file`
+    is the ConfigMap that pods on two nodes mount to use the network, or None.
     """
 
     pool: str
@@ -44,6 +46,7 @@ class BurnInPoolPlan:
     claims: tuple[ClaimPlan, ...]
     least: Mapping[Measure, LeastBandwidth]
     seconds: int
+    file: PodFile | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,3 +65,8 @@ class BurnInPlan:
     matrix_seconds: int
     timeout_seconds: int
     pools: tuple[BurnInPoolPlan, ...]
+
+    @property
+    def files(self) -> tuple[PodFile, ...]:
+        """ConfigMaps that the pods mount."""
+        return tuple({one.file.config_map: one.file for one in self.pools if one.file is not None}.values())

@@ -345,6 +345,19 @@ class NicDevices:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PodFile:
+    """A ConfigMap that pods mount to use the network between nodes.
+
+    The program creates it in the namespaces of the pods. `config_map` is its name, and `directory` is the mount
+    path.
+    """
+
+    config_map: str
+    directory: str
+    data: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFabric:
     """The fabric of a pool's NICs if its pods need more access to the node than Pod Security allows.
 
@@ -416,6 +429,10 @@ class CloudNodes:
     """Devices of a node's NICs that pods can claim, or None if the node has no such devices."""
     network_requests: Mapping[str, str] = field(default_factory=dict[str, str])
     """Resources that a pod with all GPUs of a node must also request to use the network between nodes."""
+    network_environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Environment variables that make NCCL use the NICs that a pod requests or claims."""
+    network_file: PodFile | None = None
+    """The file that NCCL reads to use these NICs, or None if it needs no file."""
     fabric_nics: FabricNics | None = None
     """NICs on the node's PCI bus for traffic between GPUs, or None if nodes have no such NICs."""
     node_fabric: NodeFabric | None = None

@@ -1,4 +1,4 @@
-"""Choose the Pod Security exceptions for pods that use the GPU NICs of a pool.
+"""Choose the Pod Security exceptions, and the files, for pods that use the GPU NICs of a pool.
 
 The catalogue contains the exceptions as facts, taken from the vendor's test pods. The rules that enforce the Pod
 Security level with these exceptions are in gpu_platform/catalog/rules/pod_security.yaml.
@@ -14,7 +14,7 @@ from gpu_platform.base import names
 from gpu_platform.catalog import Catalog, FabricPods
 from gpu_platform.catalog.admission_rules import AdmissionPolicy, Value, admission_rules
 from gpu_platform.catalog.pod_devices import published_devices
-from gpu_platform.planning.clouds.section import NodeFabric
+from gpu_platform.planning.clouds.section import NodeFabric, PodFile
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.quota_of_pods import most_units
@@ -52,10 +52,7 @@ def plan_fabric_access(
     found: dict[str, list[tuple[PoolPlan, NodeFabric]]] = {}
     for pool in pools:
         fabric = pool.cloud_nodes.node_fabric
-        # Only pods with whole GPUs can use the fabric. The vendor's resource name then means a whole GPU.
-        whole = any(offer.name == names.GPU_RESOURCE for offer in pool.resources) and pool.sharing.mode == "none"
-        most = most_units(team, names.GPU_RESOURCE, pool.name, queues=queues)
-        if fabric is not None and whole and (most is None or most >= pool.gpus_per_node):
+        if fabric is not None and _uses_nodes(team, pool, queues=queues):
             found.setdefault(fabric.name, []).append((pool, fabric))
     if not found:
         return Decided(None)
@@ -81,6 +78,25 @@ def plan_fabric_access(
         read_only=tuple(dict.fromkeys(path for fact in facts for path in fact.read_only)),
     )
     return Decided(access, (_decision(team.name, level, facts, used),))
+
+
+def network_files(team: Team, pools: Sequence[PoolPlan], *, queues: bool) -> tuple[PodFile, ...]:
+    """Return the ConfigMaps for the team's pods that use the NICs of a node. `queues` indicates whether the team
+    has a queue and may borrow quota.
+    """
+    found = [pool.cloud_nodes.network_file for pool in pools if _uses_nodes(team, pool, queues=queues)]
+    return tuple({file.config_map: file for file in found if file is not None}.values())
+
+
+def _uses_nodes(team: Team, pool: PoolPlan, *, queues: bool) -> bool:
+    """Return whether a pod of the team may have all GPUs of a node.
+
+    Only such pods use the NICs. In a pool that is not shared, the vendor's resource name means a whole GPU.
+    """
+    if pool.sharing.mode != "none" or not any(offer.name == names.GPU_RESOURCE for offer in pool.resources):
+        return False
+    most = most_units(team, names.GPU_RESOURCE, pool.name, queues=queues)
+    return most is None or most >= pool.gpus_per_node
 
 
 def _decision(team: str, level: PodSecurity, facts: Sequence[FabricPods], pools: Sequence[str]) -> Decision:

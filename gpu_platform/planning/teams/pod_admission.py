@@ -90,7 +90,7 @@ def pod_values(pools: Sequence[PoolPlan], limits: PodLimits) -> Mapping[str, Val
         **_shares(pools),
         **_units(pools),
         **alignment_values(pools, limits.aligned, no_other_gpus=limits.no_other_gpus),
-        **_efa_shares(pools),
+        **_nic_shares(pools),
         "refused_volumes": REFUSED_VOLUMES,
         "inline_csi_drivers": limits.drivers,
         "safe_to_evict": SAFE_TO_EVICT,
@@ -148,26 +148,25 @@ def _units(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
         "units_per_node": offered,
         "units_per_node_text": [f"{name} {count}" for name, count in offered.items()],
         # The NICs of nodes in an existing cluster are not known.
-        "known_nics": [names.EFA_RESOURCE] if all(pool.cloud for pool in pools) else [],
+        "known_nics": names.NIC_RESOURCES if all(pool.cloud for pool in pools) else [],
     }
 
 
-def _efa_shares(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
-    """Return the number of EFA interfaces and the number of GPUs for each kind of node, if the NICs of all nodes
+def _nic_shares(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
+    """Return the number of NICs and of GPUs for each kind of node, by the NICs' resource, if the NICs of all nodes
     are known.
     """
-    shares = sorted(
-        {
-            (count, pool.gpus_per_node)
-            for pool in pools
-            for name, count in pool.cloud_nodes.nic_resources.items()
-            if name == names.EFA_RESOURCE and count
-        }
-    )
+    shares: dict[str, set[tuple[int, int]]] = {}
+    for pool in pools if all(pool.cloud for pool in pools) else ():
+        for name, count in pool.cloud_nodes.nic_resources.items():
+            shares.setdefault(name, set()).add((count, pool.gpus_per_node))
     return {
-        "efa_resource": names.EFA_RESOURCE,
-        "efa_shares": shares if all(pool.cloud for pool in pools) else [],
-        "efa_shares_text": [f"{count} of a node with {gpus} GPUs" for count, gpus in shares],
+        "nic_shares": {name: sorted(found) for name, found in sorted(shares.items())},
+        "nic_shares_text": [
+            f"{count} {name} of a node with {gpus} GPUs"
+            for name, found in sorted(shares.items())
+            for count, gpus in sorted(found)
+        ],
     }
 
 

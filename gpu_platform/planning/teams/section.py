@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from gpu_platform.catalog.admission_rules import AdmissionPolicy
-from gpu_platform.planning.clouds.section import HostPolicy, PodEgress
+from gpu_platform.planning.clouds.section import HostPolicy, PodEgress, PodFile
 from gpu_platform.planning.dra.section import ClaimPlan
 from gpu_platform.planning.nodes.section import Labels, Taint
 from gpu_platform.planning.teams.admission_defaults import PodDefaults
@@ -181,6 +181,8 @@ class TeamPlan:
     default_limit: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULT_LIMIT))
     claims: tuple[ClaimPlan, ...] = ()
     workloads: tuple[WorkloadPlan, ...] = ()
+    files: tuple[PodFile, ...] = ()
+    """ConfigMaps that pods with all GPUs of a node mount to use its NICs."""
     policies: tuple[AdmissionPolicy, ...] = ()
     """Admission policies for the namespace."""
     accounts: tuple[str, ...] = ()

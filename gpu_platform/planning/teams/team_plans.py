@@ -32,7 +32,7 @@ from gpu_platform.planning.teams.claims import (
 from gpu_platform.planning.teams.compute_domains import channel_of, check_compute_domain
 from gpu_platform.planning.teams.cpu_workloads import check_on_cpu_pool
 from gpu_platform.planning.teams.declared_pods import declared_pods
-from gpu_platform.planning.teams.fabric import plan_fabric_access
+from gpu_platform.planning.teams.fabric import network_files, plan_fabric_access
 from gpu_platform.planning.teams.guarded_objects import object_values
 from gpu_platform.planning.teams.network import network_decisions, plan_egress, plan_hosts, plan_ingress
 from gpu_platform.planning.teams.nic_claims import claims_nics, nic_claim_of, plan_nic_claims
@@ -364,6 +364,7 @@ def plan_team(
         fabric.value.read_only if fabric.value is not None else (),
         cloud.storage.bucket_sidecar,
     )
+    files = network_files(team, available.pools, queues=queues)
     claims = (
         *(plan_claim(claim, available.catalog) for claim in team.claims),
         *plan_nic_claims(all_pods, available.pools),
@@ -384,7 +385,7 @@ def plan_team(
         **route_values(team),
         **object_values(
             {
-                "configmaps": (names.GUIDE_CONFIG_MAP,),
+                "configmaps": (names.GUIDE_CONFIG_MAP, *(file.config_map for file in files)),
                 "resourceclaimtemplates": [one.name for one in claims],
                 "serviceaccounts": (SERVICE_ACCOUNT,),
             },
@@ -413,6 +414,7 @@ def plan_team(
         viewers=tuple(_subject(member) for member in team.viewers),
         claims=claims,
         workloads=workloads,
+        files=files,
         policies=tuple(admission_rules().policy(name, values) for name in _POLICIES),
         accounts=limits.accounts,
         fabric=fabric.value,

@@ -1,7 +1,8 @@
-"""Choose the mounts, annotations and sidecars for pods that use GPU NICs, as in the vendor's test pods.
+"""Choose the mounts, variables, annotations and sidecars for pods that use GPU NICs.
 
-EFA is not included, because pods request it as a resource. The admission policies of a team's namespace allow only
-these settings (`teams/fabric.py`). The NICs' daemon runs as a sidecar, because otherwise no Job would finish.
+GPUDirect on GKE needs more than Pod Security allows. The pods are like the vendor's test pods, and the admission
+policies of a team's namespace allow only these settings (`teams/fabric.py`). The NICs' daemon runs as a sidecar,
+because otherwise no Job would finish. NICs that pods request as a resource need only variables and files.
 Sources: GoogleCloudPlatform/container-engine-accelerators, gpudirect-*, and its best-practice.md for the sidecar;
 catalog/facts/fabric_pods.yaml. Read 2026-11-24.
 """
@@ -14,6 +15,7 @@ from typing import Final
 
 from gpu_platform.base import names
 from gpu_platform.catalog import Catalog, FabricDaemon, FabricPods
+from gpu_platform.planning.clouds.section import CloudNodes
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.section import WorkloadPlan
 from gpu_platform.planning.workloads.section import MountPlan, PodFabricPlan, SidecarPlan
@@ -28,6 +30,8 @@ def plan_pod_fabric(workload: WorkloadPlan, pool: PoolPlan, catalog: Catalog) ->
 
     Return None if no settings are needed, or if the pod does not have all GPUs of the node.
     """
+    if pool.cloud_nodes.network_environment and (workload.network or workload.nic_claim is not None):
+        return _requested_nics(pool.cloud_nodes)
     node = pool.cloud_nodes.node_fabric
     whole = workload.resource == names.GPU_RESOURCE and pool.sharing.mode == "none"
     if node is None or not whole or workload.units != pool.gpus_per_node:
@@ -40,6 +44,18 @@ def plan_pod_fabric(workload: WorkloadPlan, pool: PoolPlan, catalog: Catalog) ->
         library_path=fact.library_path,
         profile=fact.profile,
         sidecar=None if fact.daemon is None else _sidecar(fact.daemon, fact, catalog),
+    )
+
+
+def _requested_nics(nodes: CloudNodes) -> PodFabricPlan:
+    """Return the settings for NICs that a pod requests or claims."""
+    files = () if nodes.network_file is None else (nodes.network_file,)
+    return PodFabricPlan(
+        mounts=tuple(
+            MountPlan(name=file.config_map, path=file.directory, config_map=file.config_map, read_only=True)
+            for file in files
+        ),
+        env=nodes.network_environment,
     )
 
 

@@ -91,13 +91,11 @@ def _interconnect(workload: WorkloadPlan, pool: PoolPlan, fabric: PodFabricPlan 
     """Return the fastest network that a job's pods can use between nodes."""
     if workload.compute_domain is not None:
         return "nvlink"
-    node = pool.cloud_nodes.node_fabric
-    if fabric is not None and node is not None:
+    node, nics = pool.cloud_nodes.node_fabric, pool.cloud_nodes.fabric_nics
+    if node is not None and (fabric is not None or workload.nic_claim is not None):
         return node.name
-    if any(name.endswith("/efa") for name in workload.network):
-        return "efa"
-    if workload.nic_claim is not None:
-        return "efa" if node is None else node.name
+    if nics is not None and (workload.network or workload.nic_claim is not None):
+        return nics.kind
     return TCP
 
 

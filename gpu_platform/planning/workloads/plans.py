@@ -262,7 +262,7 @@ def _pod(
     granted = granted_environment(workload, pool, of.available.catalog, fabric, together=together)
     return PodPlan(
         workload=workload,
-        env={**granted, **_fabric_environment(workload, pool), **settings.env},
+        env={**granted, **settings.env},
         secrets=settings.secrets,
         mounts=_mounts(settings.volumes, of),
         fabric=fabric,
@@ -286,16 +286,6 @@ def _shared_memory(workload: WorkloadPlan, pool: PoolPlan) -> str | None:
     if not workload.units or pool.mounts_shared_memory:
         return None
     return f"{int(parse_quantity(workload.memory)) // (4 * 2**20)}Mi"
-
-
-def _fabric_environment(workload: WorkloadPlan, pool: PoolPlan) -> Mapping[str, str]:
-    """Return the variables that make NCCL use the network that the pod requests or claims.
-
-    Source: AWS, EFA user guide, "Get started with EFA and NCCL"; read 2026-11-23.
-    """
-    requested = any(name.endswith("/efa") for name in workload.network)
-    claimed = workload.nic_claim is not None and pool.cloud_nodes.node_fabric is None
-    return {"FI_PROVIDER": "efa"} if requested or claimed else {}
 
 
 def _mounts(volumes: Mapping[str, str], of: _TeamContext) -> tuple[MountPlan, ...]:

@@ -70,12 +70,19 @@ class PodFabricPlan:
     script on the node that sets NCCL's variables, if there is one.
     """
 
-    annotations: Mapping[str, str]
+    annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     mounts: tuple[MountPlan, ...]
     env: Mapping[str, str]
-    library_path: tuple[str, ...]
+    library_path: tuple[str, ...] = ()
     profile: str | None = None
     sidecar: SidecarPlan | None = None
+
+    @property
+    def on_host(self) -> bool:
+        """Whether the pod mounts paths of the node or runs a sidecar as root, which Pod Security `restricted` does
+        not allow.
+        """
+        return self.sidecar is not None or any(mount.host_path is not None for mount in self.mounts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +102,8 @@ class PodPlan:
     node_seconds: int | None = None
     """Required lifetime of the nodes that are provisioned for the pods, or None if no nodes are provisioned."""
     fabric: PodFabricPlan | None = None
-    """Settings for the GPU NICs. None if the pods communicate only within a node, or if their requests and claims
-    are enough.
+    """Settings for the GPU NICs. None if the pods communicate only within a node, or if they need no settings in
+    addition to their requests and claims.
     """
 
     @property

@@ -15,6 +15,7 @@ from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.efa_requests import (
     DRANET_DRIVER,
     EFA_DEVICE_CLASS,
+    EFA_ENVIRONMENT,
     efa_requests,
     efa_resources,
 )
@@ -89,6 +90,7 @@ def node_group_nodes(plan: EksPoolPlan, cluster: EksCluster, catalog: Catalog) -
         network_requests={key: count for key, count in requests.items() if key != names.EFA_RESOURCE}
         if plan.dranet
         else requests,
+        network_environment=EFA_ENVIRONMENT if efa else {},
         fabric_nics=_fabric_nics(efa),
         replacement=f"EKS node group {plan.node_group}: drain the node and terminate its instance (its id is "
         "the end of spec.providerID: aws ec2 terminate-instances --instance-ids ID); the group "
@@ -179,6 +181,7 @@ def karpenter_nodes(plan: KarpenterPoolPlan, cluster: EksCluster, catalog: Catal
         # Karpenter creates no node for a pod that requests huge pages. libfabric does not require huge pages.
         # Karpenter also creates no node for a pod that claims EFA interfaces.
         network_requests=efa_requests(efa, huge_pages=False),
+        network_environment=EFA_ENVIRONMENT if efa else {},
         fabric_nics=_fabric_nics(efa),
         replacement=f"Karpenter NodePool {plan.name}: delete the NodeClaim of the node (kubectl get nodeclaims "
         "-o wide); the node is drained, and Karpenter creates another node for pending pods",

@@ -15,6 +15,8 @@ EFA_DEVICE_CLASS: Final = "efa.networking.k8s.aws"  # device class of the chart 
 DRANET_DRIVER: Final = "dra.net"
 HUGE_PAGES_RESOURCE: Final = "hugepages-2Mi"
 HUGE_PAGES: Final = "5120Mi"
+# Source: AWS, EFA user guide, "Get started with EFA and NCCL"; read 2026-11-23.
+EFA_ENVIRONMENT: Final[Mapping[str, str]] = {"FI_PROVIDER": "efa"}
 
 
 def efa_resources(interfaces: int) -> Mapping[str, int]:
