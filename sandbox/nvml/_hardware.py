@@ -138,7 +138,7 @@ class SimulatedGpu:
 
 @dataclass(frozen=True, slots=True)
 class PciDevice:
-    """A GPU or NIC in sysfs: its kind ("gpu", "efa", "mlx5" or "gvnic"), its address, and the bridges above it.
+    """A GPU or NIC in sysfs: its kind, such as "gpu" or "efa", its address, and the bridges above it.
 
     `interfaces` maps the names of its network interfaces to their MTU.
     """

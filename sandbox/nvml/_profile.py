@@ -22,7 +22,7 @@ class Nics(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    kind: Literal["efa", "mlx5", "gvnic"]
+    kind: Literal["efa", "mlx5", "infiniband", "gvnic"]
     count: int = Field(ge=1, le=64)
     mtu: int = Field(default=0, ge=0)
 

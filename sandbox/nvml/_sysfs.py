@@ -17,6 +17,7 @@ _IDENTITIES: Final = {  # vendor, device and class, from which the node agent de
     "gpu": ("0x10de", "0x2330", "0x030200"),
     "efa": ("0x1d0f", "0xefa2", "0x020000"),
     "mlx5": ("0x15b3", "0x101e", "0x020000"),
+    "infiniband": ("0x15b3", "0x101e", "0x020700"),
     "gvnic": ("0x1ae0", "0x0042", "0x020000"),
 }
 

@@ -82,6 +82,8 @@ def test_gpus_and_nics_are_found_by_their_identifiers_with_the_bridges_above_the
         (("0x1d0f", "0xec20", "0x020000"), ""),
         (("0x1ae0", "0x1452", "0x020000"), "gvnic"),
         (("0x1ae0", "0x0084", "0x088000"), ""),
+        (("0x15b3", "0x101e", "0x020700"), "infiniband"),
+        (("0x15b3", "0x1003", "0x0c0600"), "infiniband"),
     ],
 )
 def test_nics_of_newer_generations_count_and_other_devices_of_the_cloud_do_not(sysfs, identity, kind):
@@ -102,6 +104,29 @@ def test_fewer_nics_than_the_node_was_created_with_fail(found, expected):
     assert findings(snapshot, expecting(fabric_nics={"efa": 2})) == expected
 
 
+NEIGHBOURS = {"0000:10:00.0": ["0000:40:00.0"], "0000:11:00.0": ["0000:41:00.0", "0000:42:00.0"]}
+
+
+@pytest.mark.parametrize(
+    ("nics", "expected"),
+    [
+        ((0, 1, 2), []),
+        ((1, 2), [("nic-affinity", "GPU 0", "fail", "no NIC")]),
+        ((0, 2), [("nic-affinity", "GPU 1", "fail", "NIC 0000:42:00.0")]),
+    ],
+)
+def test_known_neighbours_of_a_gpu_must_be_on_the_bus(nics, expected):
+    snapshot = with_pci(gpu(0), gpu(1), *(nic("infiniband", number) for number in nics))
+    assert findings(snapshot, expecting(nic_affinity=NEIGHBOURS)) == expected
+
+
+def test_a_gpu_at_an_address_outside_the_topology_file_fails():
+    others = {"0000:20:00.0": ["0000:40:00.0"]}
+    snapshot = with_pci(gpu(0), nic("infiniband", 0), gpus=1)
+    [(_, _, verdict, observed)] = findings(snapshot, expecting(nic_affinity=others))
+    assert (verdict, observed) == ("fail", "GPU at 0000:10:00.0")
+
+
 @pytest.mark.parametrize(
     ("limit", "verdict", "observed"), [("unlimited", "pass", "unlimited"), ("8388608", "fail", "8192 KiB")]
 )
@@ -117,6 +142,13 @@ def test_containers_must_be_able_to_lock_all_memory(limit, verdict, observed, mo
 
 def test_an_unreadable_limit_of_locked_memory_is_unknown():
     assert findings(node(healthy_gpu()), expecting(locked_memory=True))[0][2] == "unknown"
+
+
+def test_ethernet_nics_of_the_same_vendor_are_not_infiniband_nics():
+    ethernet, infiniband = nic("mlx5", 0), nic("infiniband", 1)
+    snapshot = with_pci(gpu(0), ethernet, infiniband)
+    [(_, _, verdict, observed)] = findings(snapshot, expecting(fabric_nics={"infiniband": 2}))
+    assert (verdict, observed) == ("fail", "1 RDMA NIC (mlx5), 1 InfiniBand NIC")
 
 
 def test_nics_of_another_kind_are_not_counted():

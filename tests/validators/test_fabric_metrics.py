@@ -63,6 +63,12 @@ def test_efa_and_mlx5_have_bytes_under_one_name_and_mlx5_counts_four_octets(sysf
     }
 
 
+def test_infiniband_nics_have_the_kind_of_their_driver(sysfs):
+    sysfs({"0000:20:00.0": (MLX5, "mlx5_0", {"counters/port_xmit_data": "1"})})
+    [family] = FabricCollector("n1").collect()
+    assert [sample.labels["kind"] for sample in family.samples if not sample.name.endswith("_created")] == ["mlx5"]
+
+
 def test_counters_of_errors_are_those_of_each_driver(sysfs):
     of_efa = {
         "rx_drops": "1",

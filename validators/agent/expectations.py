@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 VERSION = 1
 _CLASS_KEYS = {"name", "codes", "remedy", "ends", "processes", "meanings"}
 _TEXT_KEYS = {"codes", "text", "class", "ends_faults"}
-NIC_KINDS = ("efa", "mlx5", "gvnic")
+NIC_KINDS = ("efa", "mlx5", "infiniband", "gvnic")
 RACK = "rack"
 """Value of `fabric-state` if the fabric manager that registers the GPUs belongs to the rack, not to the machine.
 """
@@ -236,6 +236,12 @@ def _is_version(value: object) -> bool:
     return isinstance(value, str) and all(part.isdecimal() for part in value.split("."))
 
 
+def _are_neighbours(value: object) -> bool:
+    if _is_object(value):
+        return all(_is_list(nics) and bool(nics) for nics in value.values())
+    return value in NIC_KINDS
+
+
 _COUNT = ("a whole number, 0 or more", _is_count)
 _TRUTH: tuple[str, Callable[[Any], bool]] = ("true or false", lambda value: isinstance(value, bool))
 _TRUE: tuple[str, Callable[[Any], bool]] = ("true", lambda value: value is True)
@@ -278,5 +284,8 @@ _VALUES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "fabric-mtu": (f"a kind of NIC ({', '.join(NIC_KINDS)}) and its MTU", _is_nics),
     "imex-domain": _TRUE,
     "locked-memory": _TRUE,
-    "nic-affinity": (f"one of {', '.join(NIC_KINDS)}", lambda value: value in NIC_KINDS),
+    "nic-affinity": (
+        f"one of {', '.join(NIC_KINDS)}, or the PCI addresses of NICs by the address of their GPU",
+        _are_neighbours,
+    ),
 }

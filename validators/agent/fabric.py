@@ -22,11 +22,17 @@ PROC_VARIABLE = "GPU_PLATFORM_PROC"  # path of the host's /proc; a sandbox sets 
 _KERNEL, _KERNEL_PID = "kthreadd", 2  # a kernel thread, visible only if all processes of the host are visible
 _MANAGER = "nv-fabricmanager"[:15]  # the kernel keeps only this many characters of a process name
 _IMEX_CHANNELS = "nvidia-caps-imex-channels"
-EFA, MLX5, GVNIC = "efa", "mlx5", "gvnic"
-KINDS: Mapping[str, str] = {EFA: "EFA device", MLX5: "RDMA NIC (mlx5)", GVNIC: "gVNIC interface"}
+EFA, MLX5, INFINIBAND, GVNIC = "efa", "mlx5", "infiniband", "gvnic"
+KINDS: Mapping[str, str] = {
+    EFA: "EFA device",
+    MLX5: "RDMA NIC (mlx5)",
+    INFINIBAND: "InfiniBand NIC",
+    GVNIC: "gVNIC interface",
+}
 _NVIDIA = "0x10de"
 _MELLANOX = "0x15b3"
 _NETWORK_CLASSES = ("0x02", "0x0c06")  # Ethernet and InfiniBand controllers
+_INFINIBAND_CLASSES = ("0x0207", "0x0c06")  # the second is from before PCI had a class for InfiniBand networks
 _AMAZON, _EFA = "0x1d0f", "0xefa"  # all generations of EFA
 _GOOGLE, _GVNIC = "0x1ae0", "0x0042"
 _INTERFACE_OF_NODE = "eth0"  # Google Cloud: interface in the cluster's network, whose MTU is not checked
@@ -131,7 +137,7 @@ def _kind(vendor: str, device: str, pci_class: str) -> str:
     if vendor == _AMAZON and device.startswith(_EFA):
         return EFA
     if vendor == _MELLANOX and pci_class.startswith(_NETWORK_CLASSES):
-        return MLX5
+        return INFINIBAND if pci_class.startswith(_INFINIBAND_CLASSES) else MLX5
     google = vendor == _GOOGLE and (device == _GVNIC or pci_class.startswith(_NETWORK_CLASSES))
     return GVNIC if google else ""
 
@@ -256,10 +262,16 @@ def imex_domain(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
 
 
 def nic_affinity(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
-    """Check that the GPU has a fabric NIC behind its PCIe switch, if the switches are visible in sysfs."""
+    """Check that the GPU has a fabric NIC behind its PCIe switch.
+
+    The expectation is the kind of NIC if the switches are visible in sysfs. On virtual machines that hide them, it
+    contains the addresses of the NICs for each GPU.
+    """
     devices = snapshot.pci_devices
     if expectation is None:
         return not_expected()
+    if not isinstance(expectation.value, str):
+        return _known_neighbours(gpu, expectation.value, devices)
     expected = "a NIC behind the same PCIe switch (PIX or PXB)"
     if devices.value is None:
         return unanswered(devices, expected)
@@ -276,6 +288,23 @@ def nic_affinity(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Sn
     remedy = "its NIC is missing or in another slot: compare lspci -t with the other GPUs, and replace the node"
     verdict = PASS if own < _HOST_BRIDGE else FAIL
     return Outcome(verdict, expected, f"{_LEVELS[own]} at best", "" if verdict == PASS else remedy)
+
+
+def _known_neighbours(
+    gpu: GpuSnapshot, neighbours: Mapping[str, Sequence[str]], devices: Reading[Sequence[PciDevice]]
+) -> Outcome:
+    """Check that the NICs next to the GPU are on the PCI bus, at the addresses in NCCL's topology file."""
+    address = _address(gpu)
+    nics = neighbours.get(address, ())
+    expected = f"NIC {', '.join(nics)}" if nics else f"a GPU at one of {', '.join(neighbours)}"
+    if devices.value is None:
+        return unanswered(devices, expected)
+    if not nics:
+        remedy = "compare lspci -D with the topology file (NCCL_TOPO_FILE): NCCL ignores the file for this GPU"
+        return compared(False, expected, f"GPU at {address or 'an unknown address'}", remedy)
+    found = [one[1] for one in devices.value if one[1] in nics]
+    remedy = "run lspci -D on the node: if the NIC is missing there, replace the node"
+    return compared(len(found) == len(nics), expected, f"NIC {', '.join(found)}" if found else "no NIC", remedy)
 
 
 _LEVELS = ("PIX", "PXB", "PHB", "SYS")

@@ -18,9 +18,10 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from validators.agent.fabric import EFA, MLX5, SYSFS_VARIABLE, read_pci
+from validators.agent.fabric import EFA, INFINIBAND, MLX5, SYSFS_VARIABLE, read_pci
 
 _LABELS: Final = ("node", "device", "port", "kind")
+_KINDS: Final = {EFA: EFA, MLX5: MLX5, INFINIBAND: MLX5}  # the driver's name for each kind of NIC
 _OCTETS: Final = 4.0
 # Each entry contains the metric, its help text and, for each kind of NIC, the counter's file and its factor.
 _COUNTERS: Final[tuple[tuple[str, str, dict[str, tuple[str, float]]], ...]] = (
@@ -83,7 +84,7 @@ def _ports() -> Iterator[tuple[str, str, str, str]]:
     """
     root = os.path.join(os.environ.get(SYSFS_VARIABLE, "/sys"), "bus/pci/devices")
     try:
-        addresses = [(kind, address) for kind, address, _ in read_pci() if kind in (EFA, MLX5)]
+        addresses = [(_KINDS[kind], address) for kind, address, _ in read_pci() if kind in _KINDS]
     except (OSError, ValueError):
         return
     for kind, address in addresses:

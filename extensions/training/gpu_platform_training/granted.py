@@ -32,8 +32,8 @@ class Granted:
     sharing: str = "none"
     """How the GPU is shared: `none`, `time-slicing`, `mps` or `mig`."""
     interconnect: str | None = None
-    """Network between the job's pods: `nvlink`, `efa`, `tcpx`, `tcpxo`, `rdma` or `tcp`. None if there is only one
-    pod.
+    """Network between the job's pods: `nvlink`, `efa`, `infiniband`, `tcpx`, `tcpxo`, `rdma` or `tcp`. None if
+    there is only one pod.
     """
     peak_tflops: float | None = None
     """Dense bfloat16 or float16 throughput of one whole GPU in TFLOP/s, without sparsity."""

@@ -324,12 +324,14 @@ class FabricNics:
     agent recognises.
 
     `mtu` is the MTU of their network interfaces. It is None if it is not known, or if the NICs have no network
-    interfaces, as with EFA.
+    interfaces, as with EFA. `neighbours` contains the PCI addresses of the NICs next to each GPU, by the GPU's
+    address. It is empty for machines that show their PCIe switches, or whose addresses are not known.
     """
 
-    kind: Literal["efa", "mlx5", "gvnic"]
+    kind: Literal["efa", "mlx5", "infiniband", "gvnic"]
     count: int
     mtu: int | None = None
+    neighbours: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

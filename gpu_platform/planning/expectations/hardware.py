@@ -27,7 +27,7 @@ _HEALTH: Final = (
 # Source: NVIDIA, HGX and Fabric Manager documentation, read 2026-11-25.
 SWITCHED: Final = frozenset({"ampere", "hopper", "blackwell"})
 _HGX_GPUS: Final = 8
-_WITH_RDMA: Final = ("efa", "mlx5")  # kinds of NICs for which programs must register (pin) memory
+_WITH_RDMA: Final = ("efa", "mlx5", "infiniband")  # kinds of NICs for which programs must register (pin) memory
 # Since Hopper, the fabric manager registers the GPUs of an HGX baseboard.
 # Source: NVIDIA, Fabric Manager User Guide, "GPU Fabric State"; read 2026-11-25.
 _WITH_FABRIC_STATE: Final = frozenset({"hopper", "blackwell"})
@@ -124,7 +124,8 @@ def expectations_for_machine(
         )
     if (nics := declared.nics) is not None:
         expect["fabric-nics"] = Expectation({nics.kind: nics.count}, declared.nics_source)
-        expect["nic-affinity"] = Expectation(nics.kind, declared.nics_source)
+        neighbours = {gpu: list(near) for gpu, near in nics.neighbours.items()}
+        expect["nic-affinity"] = Expectation(neighbours or nics.kind, declared.nics_source)
         if nics.kind in _WITH_RDMA:
             expect["locked-memory"] = Expectation(True, declared.nics_source)
         if nics.mtu is not None:

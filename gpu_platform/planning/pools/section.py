@@ -140,7 +140,7 @@ class PoolPlan:
         On an existing cluster, the owner sets up RDMA, and the program's pods do not use it.
         """
         nics = self.cloud_nodes.fabric_nics
-        return nics is not None and nics.kind in {"efa", "mlx5"}
+        return nics is not None and nics.kind in {"efa", "mlx5", "infiniband"}
 
     @property
     def mounts_shared_memory(self) -> bool:
