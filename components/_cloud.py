@@ -1,8 +1,8 @@
-"""Outputs that node pools need from an EKS, GKE or AKS cluster. All are unknown in the first preview."""
+"""Outputs of cloud resources that other components need. All are unknown in the first preview."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pulumi
@@ -52,6 +52,18 @@ class GkeOutputs:
     provider: pulumi.ProviderResource
     """Google Cloud provider for the cluster's project and region."""
     ready: list[pulumi.Resource] = field(default_factory=list[pulumi.Resource])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamIdentityOutputs:
+    """The cloud resources of a team's identity.
+
+    Its pods start after `resources` exist. `annotations` are the annotations of the service account whose values
+    the cloud chooses.
+    """
+
+    resources: Sequence[pulumi.Resource]
+    annotations: Mapping[str, pulumi.Input[str]] = field(default_factory=dict[str, pulumi.Input[str]])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,10 @@ from gpu_platform.planning.clouds.section import ClusterPlan
 
 IDENTITY_OUTPUT: Final = "cluster_identity"
 """Name of an environment's output with the identity of its cluster. The teams' stacks read this output."""
+ANNOTATIONS_OUTPUT: Final = "service_account_annotations"
+"""Name of an environment's output with the annotations of service accounts that are not known before a deployment,
+by team. The teams' stacks read this output.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,13 +9,14 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components._charts import with_chart_settings
+from components._cloud import TeamIdentityOutputs
 from components._cloud_sdk import components_of
 from components._objects import with_object_settings
 from components._options import child_of_stack
 from components.addons import Addons
 from components.burn_in import BurnIn, BurnInArgs
 from components.cleanup import Cleanup
-from components.cluster import IDENTITY_OUTPUT, Cluster, ClusterArgs
+from components.cluster import ANNOTATIONS_OUTPUT, IDENTITY_OUTPUT, Cluster, ClusterArgs
 from components.device_claims import DeviceClasses
 from components.gpu_operator import GpuOperator
 from components.headroom import Headroom
@@ -89,6 +90,7 @@ class Environment(pulumi.ComponentResource):
         if args.queues is not None:
             before.append(Queues("queues", args.queues, self._child(cluster, priorities)))
         identities = self._create_identities(args, cluster)
+        none = TeamIdentityOutputs(resources=())
         queues = args.queues.teams if args.queues is not None else ()
         teams = [
             TeamNamespace(
@@ -98,10 +100,12 @@ class Environment(pulumi.ComponentResource):
                     queue=queue_of(team.namespace, queues),
                     guide=guide_of(team.namespace, args.guides),
                     workloads=workloads_of(team.namespace, args.workloads),
+                    annotations=identity.annotations,
                 ),
-                self._child(cluster, *before, *identities.get(team.namespace, ())),
+                self._child(cluster, *before, *identity.resources),
             )
             for team in args.teams
+            for identity in [identities.get(team.namespace, none)]
         ]
         if args.storage.volumes:
             TeamVolumes(
@@ -128,6 +132,8 @@ class Environment(pulumi.ComponentResource):
             "software": dict(software_facts(args)),
             "teams": dict(team_facts(args)),
         }
+        if annotations := {team: dict(one.annotations) for team, one in identities.items() if one.annotations}:
+            self.exports[ANNOTATIONS_OUTPUT] = annotations
         if cluster.identity is not None:
             self.exports[IDENTITY_OUTPUT] = cluster.identity
         self.register_outputs(self.exports)
@@ -158,8 +164,8 @@ class Environment(pulumi.ComponentResource):
 
     def _create_identities(
         self, args: EnvironmentPlan, cluster: ReachedCluster
-    ) -> Mapping[str, Sequence[pulumi.Resource]]:
-        """Create the cloud resources for the teams' identities. Return these resources by team."""
+    ) -> Mapping[str, TeamIdentityOutputs]:
+        """Create the cloud resources for the teams' identities. Return their outputs by team."""
         identities = args.identities
         if identities is None:
             return {}

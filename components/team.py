@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pulumi
 
 from components._objects import with_object_settings
 from components._options import child_of_stack
-from components.cluster import IDENTITY_OUTPUT, Cluster, ClusterArgs
+from components.cluster import ANNOTATIONS_OUTPUT, IDENTITY_OUTPUT, Cluster, ClusterArgs
 from components.team_namespace import TeamNamespace, TeamNamespaceArgs
 from components.team_volumes import TeamVolumes, TeamVolumesArgs
 from gpu_platform.planning.changes import protected, team_facts
 from gpu_platform.planning.guide import guide_of
 from gpu_platform.planning.plan import TeamStackPlan
 from gpu_platform.planning.queues import queue_of
+from gpu_platform.planning.teams.section import TeamPlan
 from gpu_platform.planning.workloads import workloads_of
 
 
@@ -52,6 +54,7 @@ class Team(pulumi.ComponentResource):
                     queue=queue_of(team.namespace, args.queues),
                     guide=guide_of(team.namespace, args.guides),
                     workloads=workloads_of(team.namespace, args.workloads),
+                    annotations=_annotations(team, environment, args.environment_stack),
                 ),
                 on_cluster,
             )
@@ -76,3 +79,23 @@ def _deployed(stack: str, outputs: Mapping[str, Any]) -> bool:
     raise pulumi.RunError(
         f"stack {stack!r}, the environment of this team, is not deployed: run `gpu-platform up {stack}` first"
     )
+
+
+def _annotations(
+    team: TeamPlan, environment: pulumi.StackReference, stack: str
+) -> Mapping[str, pulumi.Output[str]]:
+    """Return the annotations of the team's service account that only the environment knows."""
+    account = team.service_account
+    later = [key for key, value in account.annotations.items() if value is None] if account is not None else []
+    found = environment.get_output(ANNOTATIONS_OUTPUT)
+    return {key: found.apply(partial(_annotation, team.namespace, key, stack)) for key in later}
+
+
+def _annotation(team: str, key: str, stack: str, found: Mapping[str, Mapping[str, str]] | None) -> str:
+    """Return an annotation. Raise RunError if the environment has not created the team's identity."""
+    if found is None or team not in found:
+        raise pulumi.RunError(
+            f"stack {stack!r}, the environment of this team, has not created the identity of team {team!r}: run "
+            f"`gpu-platform up {stack}` first"
+        )
+    return found[team][key]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pulumi
 
@@ -82,12 +82,16 @@ _NOT_AWAITED = {"pulumi.com/skipAwait": "true"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamNamespaceArgs:
-    """Plans for a team and, if they exist, for its queue, its members' guide and its workloads."""
+    """Plans for a team and, if they exist, for its queue, its members' guide and its workloads.
+
+    `annotations` are the annotations of the service account that are not known before a deployment.
+    """
 
     plan: TeamPlan
     queue: TeamQueuePlan | None = None
     guide: GuidePlan | None = None
     workloads: TeamWorkloadsPlan | None = None
+    annotations: Mapping[str, pulumi.Input[str]] = field(default_factory=dict[str, pulumi.Input[str]])
 
 
 class TeamNamespace(pulumi.ComponentResource):
@@ -149,7 +153,7 @@ class TeamNamespace(pulumi.ComponentResource):
         # Members gain access only after all quotas and policies that check their objects exist.
         self._create_access(guards)
         if plan.service_account is not None:
-            guards.append(self._create_service_account(plan.service_account))
+            guards.append(self._create_service_account(plan.service_account, args.annotations))
         for file in plan.files:
             guards.append(
                 pod_file(file, plan.namespace, judged, logical_name=self._logical(f"file/{file.config_map}"))
@@ -274,7 +278,9 @@ class TeamNamespace(pulumi.ComponentResource):
             opts=self._kept,
         )
 
-    def _create_service_account(self, account: ServiceAccountPlan) -> pulumi.Resource:
+    def _create_service_account(
+        self, account: ServiceAccountPlan, annotations: Mapping[str, pulumi.Input[str]]
+    ) -> pulumi.Resource:
         """Create the service account of the team's pods. Its token is valid for the cloud, but not for the API
         server.
         """
@@ -284,7 +290,7 @@ class TeamNamespace(pulumi.ComponentResource):
             metadata={
                 "name": account.name,
                 "namespace": self._plan.namespace,
-                "annotations": account.annotations or None,
+                "annotations": {**account.annotations, **annotations} or None,
             },
             imagePullSecrets=[{"name": name} for name in account.image_pull_secrets] or None,
             automountServiceAccountToken=False,
@@ -464,6 +470,7 @@ class TeamNamespace(pulumi.ComponentResource):
     def _create_workload(self, workload: WorkloadPlan, opts: pulumi.ResourceOptions) -> None:
         labels = {names.NAME_LABEL: workload.name, names.TEAM_LABEL: self._plan.namespace}
         account = self._plan.service_account
+        of_account = {} if account is None else account.pod_labels
         queued = {} if self._queue is None else {names.QUEUE_LABEL: self._queue.local_queue}
         container = {
             "name": workload.name,
@@ -506,7 +513,7 @@ class TeamNamespace(pulumi.ComponentResource):
                 },
                 "template": {
                     "metadata": {
-                        "labels": {**labels, **queued},
+                        "labels": {**labels, **of_account, **queued},
                         "annotations": None
                         if workload.gpu_memory is None
                         else {names.GPU_MEMORY_ANNOTATION: workload.gpu_memory},

@@ -11,6 +11,7 @@ from functools import partial
 import pulumi
 import pulumi_aws as aws
 
+from components._cloud import TeamIdentityOutputs
 from components.eks.cluster import EksCluster
 from components.eks.cluster_autoscaler import ClusterAutoscaler, ClusterAutoscalerArgs
 from components.eks.dranet import EfaDraDriver
@@ -60,13 +61,11 @@ def create_storage(
 
 def create_identities(
     created: EksCluster, cluster: EksClusterPlan, identities: EksIdentities, opts: pulumi.ResourceOptions
-) -> Mapping[str, Sequence[pulumi.Resource]]:
-    """Create the teams' IAM roles. Return, for each team, the resources that must exist before its pods start."""
+) -> Mapping[str, TeamIdentityOutputs]:
+    """Create the teams\' IAM roles. Return the outputs for each team."""
     args = EksTeamIdentitiesArgs(identities=identities, plan=cluster, cluster=created.outputs)
     on_aws = pulumi.ResourceOptions(providers=[created.outputs.provider], depends_on=[created])
-    return EksTeamIdentities(
-        f"{cluster.name}-identities", args, pulumi.ResourceOptions.merge(opts, on_aws)
-    ).resources
+    return EksTeamIdentities(f"{cluster.name}-identities", args, pulumi.ResourceOptions.merge(opts, on_aws)).teams
 
 
 def _create_pools(

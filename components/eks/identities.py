@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from components._cloud import EksOutputs
+from components._cloud import EksOutputs, TeamIdentityOutputs
 from components._options import child_options
 from components.eks.iam import pod_role
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
@@ -28,16 +28,18 @@ class EksTeamIdentitiesArgs:
 class EksTeamIdentities(pulumi.ComponentResource):
     """The teams' IAM roles, and their associations with the teams' service accounts.
 
-    `resources` maps each team to the resources that must exist before its pods start. There are no outputs.
+    `teams` contains the outputs for each team. The component itself has no outputs.
     """
 
-    resources: Mapping[str, list[pulumi.Resource]]
+    teams: Mapping[str, TeamIdentityOutputs]
 
     def __init__(self, name: str, args: EksTeamIdentitiesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:EksTeamIdentities", name, None, opts)
         self._args = args
         self._child = child_options(self, opts)
-        self.resources = {role.team: self._create(role) for role in args.identities.roles}
+        self.teams = {
+            role.team: TeamIdentityOutputs(resources=self._create(role)) for role in args.identities.roles
+        }
         self.register_outputs({})
 
     def _create(self, role: TeamRole) -> list[pulumi.Resource]:

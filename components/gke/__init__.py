@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import pulumi
 import pulumi_gcp as gcp
 
+from components._cloud import TeamIdentityOutputs
 from components.gke.cluster import GkeCluster
 from components.gke.compute_class import GkeComputeClass, GkeComputeClassArgs
 from components.gke.identities import GkeTeamIdentities, GkeTeamIdentitiesArgs
@@ -65,10 +66,10 @@ def create_storage(
 
 def create_identities(
     created: GkeCluster, cluster: GkeClusterPlan, identities: GkeIdentities, opts: pulumi.ResourceOptions
-) -> Mapping[str, Sequence[pulumi.Resource]]:
-    """Create the teams' IAM roles. Return, for each team, the resources that must exist before its pods start."""
+) -> Mapping[str, TeamIdentityOutputs]:
+    """Create the teams\' IAM roles. Return the outputs for each team."""
     args = GkeTeamIdentitiesArgs(identities=identities, plan=cluster, cluster=created.outputs)
     on_google = pulumi.ResourceOptions(providers=[created.outputs.provider], depends_on=[created])
     return GkeTeamIdentities(
         f"{cluster.name}-identities", args, pulumi.ResourceOptions.merge(opts, on_google)
-    ).resources
+    ).teams

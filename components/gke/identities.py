@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_gcp as gcp
 
-from components._cloud import GkeOutputs
+from components._cloud import GkeOutputs, TeamIdentityOutputs
 from components._options import child_options
 from gpu_platform.planning.clouds.gke.identities import GkeIdentities
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
@@ -28,10 +28,10 @@ class GkeTeamIdentitiesArgs:
 class GkeTeamIdentities(pulumi.ComponentResource):
     """IAM roles for each team's service account, on buckets or on a Google Cloud service account.
 
-    `resources` maps each team to the resources that must exist before its pods start. There are no outputs.
+    `teams` contains the outputs for each team. The component itself has no outputs.
     """
 
-    resources: Mapping[str, list[pulumi.Resource]]
+    teams: Mapping[str, TeamIdentityOutputs]
 
     def __init__(self, name: str, args: GkeTeamIdentitiesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:GkeTeamIdentities", name, None, opts)
@@ -64,7 +64,7 @@ class GkeTeamIdentities(pulumi.ComponentResource):
                 opts=child,
             )
             resources.setdefault(account.team, []).append(user)
-        self.resources = resources
+        self.teams = {team: TeamIdentityOutputs(resources=found) for team, found in resources.items()}
         self.register_outputs({})
 
     def _principal(self, number: pulumi.Output[str], namespace: str, service_account: str) -> pulumi.Output[str]:

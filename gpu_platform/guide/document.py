@@ -319,7 +319,9 @@ def _running(guide: GuidePlan, team: TeamPlan, queue: TeamQueuePlan | None) -> I
         account = team.service_account
         yield ""
         rights = f": {', '.join(account.rights)}" if account.rights else ""
-        yield f"Pods with `serviceAccountName: {account.name}` have the team's identity in the cloud{rights}."
+        needed = [f"`serviceAccountName: {account.name}`"]
+        needed += [f'the label `{key}: "{value}"`' for key, value in account.pod_labels.items()]
+        yield f"Pods with {' and '.join(needed)} have the team's identity in the cloud{rights}."
 
 
 def _storage(guide: GuidePlan, team: TeamPlan) -> Iterator[str]:

@@ -80,7 +80,10 @@ class TeamPods:
         fields of the pod.
         """
         workload = pod.workload
-        metadata: Manifest = {"labels": {names.NAME_LABEL: workload.name, **self._labels, **(labels or {})}}
+        of_account = {} if self._account is None else self._account.pod_labels
+        metadata: Manifest = {
+            "labels": {names.NAME_LABEL: workload.name, **self._labels, **of_account, **(labels or {})}
+        }
         fabric = pod.fabric
         beside = pod.volume_sidecar
         annotations = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 SERVICE_ACCOUNT: Final = "team"
@@ -18,6 +19,18 @@ GOOGLE_ANNOTATION: Final = "iam.gke.io/gcp-service-account"
 
 Source: GKE docs, Workload Identity Federation for GKE; read 2026-11-23.
 """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodAccess:
+    """What gives pods with the service account `team` the team's identity.
+
+    `annotations` are the annotations of the service account. A value is None if it is known only after the
+    deployment of the identity. `labels` are the labels that the pods need in addition to the service account.
+    """
+
+    annotations: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class Bucket(Protocol):

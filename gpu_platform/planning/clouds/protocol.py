@@ -16,7 +16,7 @@ from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds.controllers import ControllerPods, Room
 from gpu_platform.planning.clouds.daemonsets import DaemonSet, most_of
 from gpu_platform.planning.clouds.documents import Document
-from gpu_platform.planning.clouds.identities import CloudIdentities
+from gpu_platform.planning.clouds.identities import CloudIdentities, PodAccess
 from gpu_platform.planning.clouds.section import (
     Access,
     AutoscalerPlan,
@@ -289,8 +289,8 @@ class CloudTeamIdentities:
     """Return the cloud resources for the teams' identities, or None if no resources are needed."""
     rights: Callable[[TeamIdentity], tuple[str, ...]] = existing_rights
     """Return the resources that pods with the identity may use, as text."""
-    annotations: Callable[[TeamIdentity], Mapping[str, str]] = lambda identity: {}
-    """Return the service account annotations that give pods the identity."""
+    pod_access: Callable[[TeamIdentity], PodAccess] = lambda identity: PodAccess()
+    """Return the service account annotations and pod labels that give pods the identity."""
     check: Callable[[TeamIdentity, Problems], None] = _nothing
     """Record problems with settings of a team's identity that the cloud does not support.
 

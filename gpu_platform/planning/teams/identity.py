@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gpu_platform.planning.clouds.identities import SERVICE_ACCOUNT
+from gpu_platform.planning.clouds.identities import SERVICE_ACCOUNT, PodAccess
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.pools.declared_fields import check_declared_fields
 from gpu_platform.planning.problems import Problems
@@ -96,9 +96,11 @@ def plan_service_account(team: Team, identity: TeamIdentity | None, cloud: Cloud
     """
     if identity is None and not team.image_pull_secrets:
         return None
+    access = PodAccess() if identity is None else cloud.identities.pod_access(identity)
     return ServiceAccountPlan(
         name=SERVICE_ACCOUNT,
-        annotations={} if identity is None else dict(cloud.identities.annotations(identity)),
+        annotations=access.annotations,
+        pod_labels=access.labels,
         image_pull_secrets=team.image_pull_secrets,
         rights=() if identity is None else cloud.identities.rights(identity),
     )

@@ -116,7 +116,10 @@ class ServiceAccountPlan:
     """
 
     name: str
-    annotations: Mapping[str, str] = field(default_factory=dict[str, str])
+    annotations: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
+    """Annotations. A value is None if it is known only after the deployment of the identity."""
+    pod_labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Labels that pods need in addition to the service account, so that they have the identity."""
     image_pull_secrets: tuple[str, ...] = ()
     """Names of Secrets in the namespace. The team creates these Secrets."""
     rights: tuple[str, ...] = ()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 
 from gpu_platform.planning.clouds.controllers import on_existing_nodes
-from gpu_platform.planning.clouds.identities import SERVICE_ACCOUNT, google_account, irsa
+from gpu_platform.planning.clouds.identities import SERVICE_ACCOUNT, PodAccess, google_account, irsa
 from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import (
     Cloud,
@@ -46,7 +45,7 @@ def existing(cluster: ExistingCluster) -> Cloud:
         logins=CloudLogins(commands=lambda members: _login_commands(cluster.context)),
         identities=CloudTeamIdentities(
             plan=lambda teams: Decided(None, tuple(_identity(team, one) for team, one in teams.items())),
-            annotations=_annotations,
+            pod_access=_pod_access,
         ),
         network=CloudNetwork(
             host_policy="CiliumNetworkPolicy" if cluster.network_policies == "cilium" else None,
@@ -92,11 +91,11 @@ def _login_commands(context: str | None) -> tuple[str, ...]:
     return (f"kubectl config use-context {shlex.quote(context)}",) if context is not None else ()
 
 
-def _annotations(identity: TeamIdentity) -> Mapping[str, str]:
+def _pod_access(identity: TeamIdentity) -> PodAccess:
     """Return the service account annotation for an AWS role or a Google Cloud service account."""
     if identity.role_arn is not None:
-        return irsa(identity.role_arn)
-    return google_account(identity.google_service_account)
+        return PodAccess(annotations=irsa(identity.role_arn))
+    return PodAccess(annotations=google_account(identity.google_service_account))
 
 
 def _check_hosts(cluster: ExistingCluster, problems: Problems) -> None:

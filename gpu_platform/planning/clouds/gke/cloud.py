@@ -48,7 +48,7 @@ from gpu_platform.planning.clouds.gke.storage import (
 )
 from gpu_platform.planning.clouds.gke.system_pool import ZONES, nodes_in_zone, size_system_nodes, system_room
 from gpu_platform.planning.clouds.gke.window import check_window, recurring_window
-from gpu_platform.planning.clouds.identities import bucket_rights, google_account
+from gpu_platform.planning.clouds.identities import PodAccess, bucket_rights, google_account
 from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import (
     ASSUMED_SCHEDULER,
@@ -177,7 +177,7 @@ def gke(
             ),
             rights=_rights,
             # Bucket roles need no annotation.
-            annotations=lambda identity: google_account(identity.google_service_account),
+            pod_access=lambda identity: PodAccess(annotations=google_account(identity.google_service_account)),
             check=lambda identity, problems: check_identity(identity, cluster, problems),
         ),
         network=CloudNetwork(
