@@ -5,13 +5,16 @@ Only this package imports the Azure SDK.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pulumi
 
+from components._cloud import TeamIdentityOutputs
 from components.aks.cluster import AksCluster
+from components.aks.identities import AksTeamIdentities, AksTeamIdentitiesArgs
 from components.aks.node_pool import AksNodePool, AksNodePoolArgs
 from components.aks.provider import azure_provider
+from gpu_platform.planning.clouds.aks.identities import AksIdentities
 from gpu_platform.planning.clouds.aks.plan import AksClusterPlan
 from gpu_platform.planning.pools.section import PoolPlan
 
@@ -35,3 +38,16 @@ def build(
         }
 
     return created, create_pools
+
+
+def create_identities(
+    created: AksCluster, cluster: AksClusterPlan, identities: AksIdentities, opts: pulumi.ResourceOptions
+) -> Mapping[str, TeamIdentityOutputs]:
+    """Create the teams' managed identities. Return the outputs for each team."""
+    args = AksTeamIdentitiesArgs(
+        identities=identities, plan=cluster, cluster=created.outputs, issuer=created.issuer
+    )
+    on_azure = pulumi.ResourceOptions(providers=[created.outputs.provider], depends_on=[created])
+    return AksTeamIdentities(
+        f"{cluster.name}-identities", args, pulumi.ResourceOptions.merge(opts, on_azure)
+    ).teams

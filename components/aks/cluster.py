@@ -15,7 +15,7 @@ from components.aks.network import AksNetwork, AksNetworkArgs
 from gpu_platform.base.errors import BadInput
 from gpu_platform.planning.clouds.aks.existing_cluster import ExistingAks, require_fit
 from gpu_platform.planning.clouds.aks.logins import LOGIN_ROLE
-from gpu_platform.planning.clouds.aks.names import dns_prefix, network_name
+from gpu_platform.planning.clouds.aks.names import control_plane_identity, dns_prefix, network_name
 from gpu_platform.planning.clouds.aks.plan import (
     NO_NETWORK,
     ROTATION_POOL,
@@ -63,6 +63,8 @@ class AksCluster(pulumi.ComponentResource):
     context: pulumi.Output[str]
     identity: pulumi.Output[Any]
     """OIDC issuer of a new cluster, or host name of the API server of an existing one."""
+    issuer: pulumi.Output[str]
+    """URL of the OIDC issuer of service account tokens."""
     outputs: AksOutputs
 
     def __init__(self, name: str, args: AksClusterPlan, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -109,6 +111,7 @@ class AksCluster(pulumi.ComponentResource):
         )
         # A private cluster may have only a private name.
         self.identity = found.apply(lambda cluster: cluster.fqdn or cluster.private_fqdn)
+        self.issuer = found.oidc_issuer_url
         checked = found.apply(self._checked)
         subnet: pulumi.Output[str | None] = checked["subnet"].apply(lambda subnet: subnet or None)
         return checked["cluster"], pulumi.Output.from_input(args.resource_group), subnet, checked["kubeconfig"]
@@ -136,8 +139,8 @@ class AksCluster(pulumi.ComponentResource):
         group = self._resource_group(create)
         subnet = self._subnet(create, group)
         identity = azure.authorization.UserAssignedIdentity(
-            f"{args.name}-cluster",
-            name=f"{args.name}-cluster",
+            control_plane_identity(args.name),
+            name=control_plane_identity(args.name),
             location=args.region,
             resource_group_name=group,
             tags=args.tags,
@@ -154,7 +157,7 @@ class AksCluster(pulumi.ComponentResource):
         cluster = self._create_cluster(create, group, subnet, identity, joins)
         self._ready.append(cluster)
         self._grant_logins(cluster)
-        self.identity = cluster.oidc_issuer_url
+        self.identity = self.issuer = cluster.oidc_issuer_url
         access = cluster.kube_configs[0]
         kubeconfig = pulumi.Output.all(host=access.host, authority=access.cluster_ca_certificate).apply(
             lambda found: aks_kubeconfig(args.name, found["host"], found["authority"])
@@ -300,4 +303,6 @@ def _facts(found: azure.containerservice.GetKubernetesClusterResult) -> Existing
         network_policy=next((each.network_policy for each in found.network_profiles), ""),
         has_entra_id=bool(found.azure_active_directory_role_based_access_controls),
         subnet=next((each.vnet_subnet_id for each in found.agent_pool_profiles if each.vnet_subnet_id), ""),
+        issuer=found.oidc_issuer_url if found.oidc_issuer_enabled else "",
+        workload_identity=None,
     )

@@ -731,9 +731,11 @@ class TeamQueue(TypedDict, total=False):
 
 
 class TeamBucket(TypedDict, total=False):
-    """An existing S3 or Cloud Storage bucket that pods of a team use through the cloud's SDKs."""
+    """An existing S3 bucket, Cloud Storage bucket or container of Azure Blob Storage that pods of a team use
+    through the cloud's SDKs."""
 
     name: Required[str]
+    storage_account: str
     access: str
     prefix: str
     kms_key: str
@@ -745,6 +747,7 @@ class TeamIdentity(TypedDict, total=False):
     buckets: Sequence[TeamBucket]
     role_arn: str
     google_service_account: str
+    managed_identity: str
 
 
 class TeamSettings(TypedDict, total=False):

@@ -16,32 +16,10 @@ from gpu_platform.stack._types import (
     order_fix,
     wrong,
 )
+from gpu_platform.stack.azure_resources import EXAMPLE_GUID, GUID, ObjectId, SubnetResource
 from gpu_platform.stack.declared import SetsProperties
 from gpu_platform.stack.gpu_parts import GpuParts
 from gpu_platform.stack.patterns import worded
-
-_GUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-_EXAMPLE_GUID = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
-_IN_GROUP = rf"^/subscriptions/{_GUID}/resourceGroups/[^/\s]+/providers"
-ObjectId = Annotated[
-    str,
-    Field(pattern=worded(rf"^{_GUID}$", "an object ID in lower case such as " + _EXAMPLE_GUID)),
-    Field(examples=[_EXAMPLE_GUID]),
-]
-SubnetResource = Annotated[
-    str,
-    Field(
-        pattern=worded(
-            rf"{_IN_GROUP}/Microsoft\.Network/virtualNetworks/[^/\s]+/subnets/[^/\s]+$",
-            "the resource ID of a subnet: /subscriptions/S/resourceGroups/G/providers/Microsoft.Network/"
-            "virtualNetworks/V/subnets/N",
-        ),
-        examples=[
-            f"/subscriptions/{_EXAMPLE_GUID}/resourceGroups/network/providers/Microsoft.Network/virtualNetworks/"
-            "hub/subnets/gpu-nodes"
-        ],
-    ),
-]
 
 
 class AksNetwork(SpecModel):
@@ -126,8 +104,8 @@ class AksCluster(SpecModel):
         examples=["ml-prod"],
     )
     subscription: Annotated[str, SetsProperties(aks=("subscription",))] = Field(
-        pattern=worded(rf"^{_GUID}$", "the ID of a subscription in lower case such as " + _EXAMPLE_GUID),
-        examples=[_EXAMPLE_GUID],
+        pattern=worded(rf"^{GUID}$", "the ID of a subscription in lower case such as " + EXAMPLE_GUID),
+        examples=[EXAMPLE_GUID],
     )
     """ID of the Azure subscription. The program refuses credentials that cannot use it."""
     resource_group: Annotated[str, SetsProperties(aks=("resource_group",))] = Field(

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpu_platform.stack._types import SpecModel
+from gpu_platform.stack.azure_resources import ManagedIdentityResource, StorageAccountResource
 from gpu_platform.stack.bucket_paths import BUCKET_NAME, BUCKET_PREFIX, KMS_OF_BUCKET
 from gpu_platform.stack.declared import On
 from gpu_platform.stack.keys import AwsKey
@@ -14,15 +15,21 @@ from gpu_platform.stack.patterns import SERVICE_ACCOUNT
 
 
 class TeamBucket(SpecModel):
-    """An existing S3 or Cloud Storage bucket that pods of a team use through the cloud's SDKs."""
+    """An existing S3 bucket, Cloud Storage bucket or container of Azure Blob Storage that pods of a team use
+    through the cloud's SDKs.
+    """
 
     name: str = Field(pattern=BUCKET_NAME, examples=["acme-datasets"])
-    """Name of the bucket. The program neither creates nor deletes it."""
+    """Name of the bucket or container. The program neither creates nor deletes it."""
+    storage_account: Annotated[
+        StorageAccountResource | None, On(("aks",), "buckets of other clouds have no storage account")
+    ] = None
+    """Resource ID of the storage account that has the container. Required on AKS."""
     access: Literal["read", "write"] = "read"
     """`read` allows listing and reading objects. `write` also allows creating, overwriting and deleting them."""
     prefix: str | None = Field(default=None, pattern=BUCKET_PREFIX, max_length=512, examples=["team-a/"])
     """Directory of the bucket. The team can list, read and write nothing outside it. The default is the whole
-    bucket.
+    bucket. On AKS only with `access: read`.
     """
     kms_key: Annotated[AwsKey | None, KMS_OF_BUCKET] = None
     """ARN of the customer-managed key that encrypts the bucket's objects (SSE-KMS) on EKS. Leave it unset if there
@@ -47,18 +54,24 @@ class TeamBucket(SpecModel):
 
 class TeamIdentity(SpecModel):
     """Cloud identity of a team. Only the team's pods with the service account `team` have this identity. Set
-    either `buckets`, or an existing role or service account.
+    either `buckets`, or an existing role, service account or managed identity.
     """
 
     buckets: Annotated[
-        tuple[TeamBucket, ...], On(("eks", "gke"), "elsewhere the program grants no roles"), Field(max_length=50)
+        tuple[TeamBucket, ...],
+        On(("eks", "gke", "aks"), "elsewhere the program grants no roles"),
+        Field(max_length=50),
     ] = ()
-    """Buckets that the team may use. The identity has no other permissions. On EKS, the program creates an IAM
-    role for it.
+    """Buckets that the team may use. The identity has no other permissions. The program creates an IAM role for it
+    on EKS, and a managed identity on AKS.
     """
     role_arn: Annotated[
         str | None,
-        On(("eks", "existing"), "it is an AWS role", fix="set google_service_account, or buckets on GKE"),
+        On(
+            ("eks", "existing"),
+            "it is an AWS role",
+            fix="set google_service_account on GKE, managed_identity on AKS, or buckets",
+        ),
     ] = Field(
         default=None,
         pattern=r"^arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+$",
@@ -70,7 +83,11 @@ class TeamIdentity(SpecModel):
     """
     google_service_account: Annotated[
         str | None,
-        On(("gke", "existing"), "it is a Google Cloud account", fix="set role_arn, or buckets on EKS"),
+        On(
+            ("gke", "existing"),
+            "it is a Google Cloud account",
+            fix="set role_arn on EKS, managed_identity on AKS, or buckets",
+        ),
     ] = Field(
         default=None,
         pattern=SERVICE_ACCOUNT,
@@ -79,4 +96,11 @@ class TeamIdentity(SpecModel):
     """E-mail address of an existing Google Cloud service account, instead of `buckets`. On GKE, the program allows
     the team to use it (roles/iam.workloadIdentityUser). On an existing cluster, the owner of the account must
     allow this. The owner also defines the account's permissions.
+    """
+    managed_identity: Annotated[
+        ManagedIdentityResource | None,
+        On(("aks",), "it is an Azure identity", fix="set role_arn, google_service_account or buckets"),
+    ] = None
+    """Resource ID of an existing user-assigned managed identity, instead of `buckets`. The program allows the team
+    to use it (a federated identity credential). The owner of the identity defines its permissions.
     """

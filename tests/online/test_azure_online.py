@@ -105,6 +105,8 @@ class Azure:
             "networkProfile": {"networkPolicy": "cilium"},
             "aadProfile": {"managed": True},
             "agentPoolProfiles": [{"name": "system", "vnetSubnetID": SUBNET}],
+            "oidcIssuerProfile": {"enabled": True, "issuerURL": "https://eastus2.oic.prod-aks.azure.com/t/c/"},
+            "securityProfile": {"workloadIdentity": {"enabled": True}},
             **properties,
         }
         self.answers[CLUSTER] = {"location": "eastus2", "tags": dict(tags or {}), "properties": found}
@@ -269,14 +271,23 @@ def test_an_existing_cluster_that_fits_is_fine_and_its_networks_are_named(azure:
         ({"currentKubernetesVersion": "1.34.9"}, "'1.35' on AKS 1.34.9"),
         ({"networkProfile": {"networkPolicy": "none"}}, "no enforcement of network policies"),
         ({"provisioningState": "Updating"}, "AKS 1.35.2, Updating"),
+        ({"oidcIssuerProfile": None}, "no OIDC issuer, with an identity of vision"),
+        ({"securityProfile": None}, "no Workload ID, with an identity of vision"),
     ],
-    ids=["entra", "version", "policies", "busy"],
+    ids=["entra", "version", "policies", "busy", "issuer", "webhook"],
 )
 def test_an_existing_cluster_is_refused_for_what_up_would_refuse(
     azure: Azure, properties: dict[str, Any], found: str
 ) -> None:
     azure.add_cluster(**properties)
-    team = {"name": "vision", "quota": {"gpus": 1}, "priority": "training", "members": [f"group:{GUID}"]}
+    identity = f"{GROUP}/providers/Microsoft.ManagedIdentity/userAssignedIdentities/vision"
+    team = {
+        "name": "vision",
+        "quota": {"gpus": 1},
+        "priority": "training",
+        "members": [f"group:{GUID}"],
+        "identity": {"managed_identity": identity},
+    }
 
     finding = by_title(ask(azure, plan_of(cluster=EXISTING, teams=[team])), "existing cluster ml")
 

@@ -46,7 +46,6 @@ _TEAM = {
 _SPEECH = {"name": "speech", "quota": {"gpus": 0}, "priority": "training", "members": ["user:b@c.de"]}
 _FSX = {"type": "existing", "system": "fsx-lustre", "file_system": "fs-0a1b2c3d", "mount_name": "abcdefgh"}
 _KEY = "arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
-_BUCKETS = {"buckets": [{"name": "acme-datasets"}]}
 _ROLE = {"role_arn": "arn:aws:iam::123456789012:role/vision"}
 _GOOGLE = {"google_service_account": "vision@my-project.iam.gserviceaccount.com"}
 _SCRIPT = {"gcs": "gs://acme-nodes/bootstrap.sh", "generation": 1}
@@ -62,6 +61,12 @@ _FILESTORE = {
 _SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
 _GROUP = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
 _ADMINS = {"admins": [_GROUP]}
+_AZURE = f"/subscriptions/{_SUBSCRIPTION}/resourceGroups/data/providers"
+_ACCOUNT = {"storage_account": f"{_AZURE}/Microsoft.Storage/storageAccounts/acmeml"}
+_MANAGED = {"managed_identity": f"{_AZURE}/Microsoft.ManagedIdentity/userAssignedIdentities/vision"}
+_OTHERS = {"name": "acme-others"}
+_BUCKETS = by({"buckets": [{"name": "acme-datasets"}]}, aks={"buckets": [{"name": "acme-datasets", **_ACCOUNT}]})
+_OTHER_BUCKETS = by([[_OTHERS]], aks=[[{**_OTHERS, **_ACCOUNT}]])
 _NETWORK = f"/subscriptions/{_SUBSCRIPTION}/resourceGroups/network/providers/Microsoft.Network"
 _SUBNET = f"{_NETWORK}/virtualNetworks/hub/subnets/"
 _AKS_H100 = "Standard_ND96isr_H100_v5"
@@ -571,13 +576,15 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     "teams[].ingress[].namespace": {"teams[0].ingress": [{"namespace": "ingress", "ports": [8080]}]},
     "teams[].ingress[].cidr": {"teams[0].ingress": [{"cidr": "10.0.0.0/8", "ports": [8080]}]},
     "teams[].ingress[].ports": {"teams[0].ingress": [{"namespace": "ingress", "ports": [8080]}]},
-    "teams[].identity": {"teams[0].identity": by(_BUCKETS, existing=_ROLE)},
+    "teams[].identity": {"teams[0].identity": By({**_BUCKETS.of, "existing": _ROLE}, _BUCKETS.other)},
     "teams[].identity.role_arn": {"teams[0].identity": _ROLE},
     "teams[].identity.google_service_account": {"teams[0].identity": _GOOGLE},
+    "teams[].identity.managed_identity": {"teams[0].identity": _MANAGED},
     "teams[].identity.buckets": {"teams[0].identity": _BUCKETS},
-    "team_identities": {"team_identities": {"speech": _BUCKETS}},
+    "team_identities": {"team_identities.speech": _BUCKETS},
     "team_identities{}.role_arn": {"team_identities": {"speech": _ROLE}},
     "team_identities{}.google_service_account": {"team_identities": {"speech": _GOOGLE}},
+    "team_identities{}.managed_identity": {"team_identities": {"speech": _MANAGED}},
     "changes.window": {"changes.window": {"days": ["sat"], "start": "22:00", "duration": "6h"}},
     "overcommit": {"teams[0].quota.gpus": by(20, eks=40)},
     "teams[].workloads[].claim": {
@@ -868,9 +875,9 @@ ALTERNATIVES: Mapping[str, Any] = {
     "storage{}(nfs).kms_key": ["arn:aws:kms:us-east-2:123456789012:key/a"],
     "storage{}(lustre).zone": by(["us-east-2b"], gke=["us-central1-b"]),
     "storage{}(lustre).kms_key": ["arn:aws:kms:us-east-2:123456789012:key/a"],
-    "teams[].identity": by([{"buckets": [{"name": "acme-others"}]}], existing=[_GOOGLE]),
-    "team_identities": [{"speech": {"buckets": [{"name": "acme-others"}]}}],
-    "team_identities{}": [{"buckets": [{"name": "acme-others"}]}],
+    "teams[].identity": by([{"buckets": [_OTHERS]}], existing=[_GOOGLE], aks=[_MANAGED]),
+    "team_identities": by([{"speech": {"buckets": [_OTHERS]}}], aks=[{"speech": _MANAGED}]),
+    "team_identities{}": by([{"buckets": [_OTHERS]}], aks=[_MANAGED]),
     "teams[].image_pull_secrets": [["registry"]],
     "teams[].egress": [["internet"], [{"cidr": "10.0.0.0/8"}]],
     "teams[].scaling.servers": [["http://prometheus.obs.svc:9090"]],
@@ -886,18 +893,22 @@ ALTERNATIVES: Mapping[str, Any] = {
     "teams[].ingress[].namespace": ["gateway"],
     "teams[].ingress[].cidr": ["192.168.0.0/16"],
     "teams[].ingress[].ports": [[9090]],
-    "teams[].identity.buckets": [[{"name": "acme-others"}]],
+    "teams[].identity.buckets": _OTHER_BUCKETS,
     "teams[].identity.buckets[].name": ["acme-others"],
     "teams[].identity.buckets[].prefix": ["vision"],
+    "teams[].identity.buckets[].storage_account": [_ACCOUNT["storage_account"].replace("acmeml", "other")],
     "teams[].identity.buckets[].kms_key": [_KEY],
     "teams[].identity.role_arn": ["arn:aws:iam::123456789012:role/other"],
     "teams[].identity.google_service_account": ["speech@my-project.iam.gserviceaccount.com"],
-    "team_identities{}.buckets": [[{"name": "acme-others"}]],
+    "teams[].identity.managed_identity": [_MANAGED["managed_identity"].replace("vision", "speech")],
+    "team_identities{}.buckets": _OTHER_BUCKETS,
     "team_identities{}.buckets[].name": ["acme-others"],
     "team_identities{}.buckets[].prefix": ["vision"],
+    "team_identities{}.buckets[].storage_account": [_ACCOUNT["storage_account"].replace("acmeml", "other")],
     "team_identities{}.buckets[].kms_key": [_KEY],
     "team_identities{}.role_arn": ["arn:aws:iam::123456789012:role/other"],
     "team_identities{}.google_service_account": ["speech@my-project.iam.gserviceaccount.com"],
+    "team_identities{}.managed_identity": [_MANAGED["managed_identity"].replace("vision", "speech")],
     "changes.window.days": [["mon"]],
     "changes.window.start": ["21:00"],
     "changes.window.duration": ["8h"],

@@ -118,12 +118,17 @@ def _facts(region: str, properties: Mapping[str, Any]) -> ExistingAks:
     network: Mapping[str, Any] = properties.get("networkProfile") or {}
     pools: Sequence[Mapping[str, Any]] = properties.get("agentPoolProfiles") or ()
     policy = str(network.get("networkPolicy") or "")
+    issuer: Mapping[str, Any] = properties.get("oidcIssuerProfile") or {}
+    security: Mapping[str, Any] = properties.get("securityProfile") or {}
+    webhook: Mapping[str, Any] = security.get("workloadIdentity") or {}
     return ExistingAks(
         region=region,
         version=properties.get("currentKubernetesVersion") or properties.get("kubernetesVersion", ""),
         network_policy="" if policy == "none" else policy,
         has_entra_id=bool(properties.get("aadProfile")),
         subnet=next((str(pool["vnetSubnetID"]) for pool in pools if pool.get("vnetSubnetID")), ""),
+        issuer=str(issuer.get("issuerURL") or ""),
+        workload_identity=bool(webhook.get("enabled")),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -71,12 +71,12 @@ class CloudIdentities(Protocol):
         ...
 
 
-def bucket_rights(buckets: Sequence[Bucket], scheme: str) -> tuple[str, ...]:
+def bucket_rights(places: Iterable[tuple[str, bool]]) -> tuple[str, ...]:
     """Return the permissions on buckets as text, such as `read s3://acme-datasets/`.
 
-    Write access includes read access.
+    `places` contains the URL of each bucket or directory, and whether pods may write. Write access includes read
+    access.
     """
-    places = [(f"{scheme}://{one.bucket}/{one.directory}", one.writable) for one in buckets]
     return tuple(
         right
         for place, writable in places

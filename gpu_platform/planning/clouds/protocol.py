@@ -278,7 +278,8 @@ class CloudLogins:
 
 def existing_rights(identity: TeamIdentity) -> tuple[str, ...]:
     """Return text that describes the permission to use an existing identity."""
-    return tuple(f"use {one}" for one in (identity.role_arn, identity.google_service_account) if one)
+    existing = (identity.role_arn, identity.google_service_account, identity.managed_identity)
+    return tuple(f"use {one}" for one in existing if one)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

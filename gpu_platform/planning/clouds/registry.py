@@ -51,7 +51,7 @@ def cloud_of(
         case AksCluster():
             from gpu_platform.planning.clouds.aks.cloud import aks
 
-            return aks(cluster, storage=storage, members=members, teams=teams)
+            return aks(cluster, storage=storage, members=members, identities=identities, teams=teams)
 
 
 def first_stacks() -> Mapping[str, FirstStack]:

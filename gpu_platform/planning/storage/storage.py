@@ -40,7 +40,7 @@ def check(
         for name in storage:
             problems.at(name).add(
                 f"storage on provider {cloud.cluster.provider}",
-                "storage only on EKS and GKE; elsewhere the cluster's owner installs drivers and classes",
+                "storage only on EKS, GKE and AKS; elsewhere the cluster's owner installs drivers and classes",
                 "remove it",
             )
         return problems

@@ -1,8 +1,8 @@
 """Check and plan team identities: their cloud permissions and their image pull secrets.
 
-On EKS and GKE the stack of an environment declares all identities, because only this stack has permissions in the
-cloud. `team_identities` contains the identities of teams with their own stack. Identities and pull secrets belong
-to one service account, `team`. A pod uses them if it names this service account.
+On EKS, GKE and AKS the stack of an environment declares all identities, because only this stack has permissions in
+the cloud. `team_identities` contains the identities of teams with their own stack. Identities and pull secrets
+belong to one service account, `team`. A pod uses them if it names this service account.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gpu_platform.stack.environment import Environment
 from gpu_platform.stack.team import Team
 from gpu_platform.stack.team_identity import TeamIdentity
 
-_EXISTING = ("role_arn", "google_service_account")
+_EXISTING = ("role_arn", "google_service_account", "managed_identity")
 
 
 def identities_of(environment: Environment) -> Mapping[str, TeamIdentity]:
@@ -41,7 +41,7 @@ def check_identities(environment: Environment, cloud: Cloud, problems: Problems)
             here.add(
                 f"team_identities on provider {cloud.cluster.provider}",
                 (
-                    "team_identities only on EKS and GKE, because on other clusters the program grants no "
+                    "team_identities only on EKS, GKE and AKS, because on other clusters the program grants no "
                     "cloud permissions"
                 ),
                 "remove it; on an existing cluster, the stack of the team sets the role in team.identity",
@@ -129,16 +129,16 @@ def _check_form(identity: TeamIdentity, cloud: Cloud, here: Problems) -> None:
     check_declared_fields(identity, provider, here)
     declared = [name for name in ("buckets", *_EXISTING) if getattr(identity, name)]
     if len(declared) != 1:
-        allowed = "either buckets, or an existing role or service account, whose owner grants it access to buckets"
+        allowed = "either buckets, or an existing identity, whose owner grants it access to buckets"
         fix = (
             f"keep {declared[0]}"
             if declared
             else "write a list of buckets, such as buckets: [{name: acme-datasets}]"
         )
         here.add(" and ".join(declared) or "nothing", allowed, fix)
-    first: dict[tuple[str, str], int] = {}
+    first: dict[tuple[str | None, str, str], int] = {}
     for index, one in enumerate(identity.buckets):
-        place = (one.name, one.directory)
+        place = (one.storage_account, one.name, one.directory)
         if place in first:
             here.at("buckets").at(f"[{index}]").add(
                 f"{one.name}/{one.directory} again",
@@ -149,8 +149,8 @@ def _check_form(identity: TeamIdentity, cloud: Cloud, here: Problems) -> None:
 
 
 def _check_shared(field: str, found: Sequence[tuple[str, TeamIdentity, Problems]]) -> None:
-    """Record a problem if two teams have the same role or service account, because each team would have the
-    permissions of the other team.
+    """Record a problem if two teams have the same existing identity, because each team would have the permissions
+    of the other team.
     """
     first: dict[str, str] = {}
     for team, identity, here in found:
@@ -160,7 +160,7 @@ def _check_shared(field: str, found: Sequence[tuple[str, TeamIdentity, Problems]
         if value in first:
             here.at(field).add(
                 f"{value!r}, which team {first[value]} already uses",
-                "a role or service account for each team",
+                "a separate identity for each team",
                 f"create one for {team}, or set `buckets`",
             )
         first.setdefault(value, team)

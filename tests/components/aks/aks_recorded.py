@@ -11,6 +11,9 @@ ID = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
 SUBNET = (
     f"/subscriptions/{ID}/resourceGroups/network/providers/Microsoft.Network/virtualNetworks/hub/subnets/gpu-nodes"
 )
+_DATA = f"/subscriptions/{ID}/resourceGroups/data/providers"
+ACCOUNT = f"{_DATA}/Microsoft.Storage/storageAccounts/acmeml"
+IDENTITY = f"{_DATA}/Microsoft.ManagedIdentity/userAssignedIdentities/vision"
 EXISTING: dict[str, Any] = {
     "provider": "aks",
     "name": "ml",

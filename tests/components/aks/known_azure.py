@@ -12,6 +12,7 @@ from tests.components.known_cloud import deploy_on
 
 ACCESS = [{"host": "https://ml-abc.hcp.eastus2.azmk8s.io:443", "clusterCaCertificate": "Y2E="}]
 ISSUER = "https://eastus2.oic.prod-aks.azure.com/tenant/guid/"
+CLIENT = "11111111-2222-3333-4444-555555555555"
 FOUND: dict[str, Any] = {
     "id": "ml-id",
     "location": "eastus2",
@@ -22,6 +23,8 @@ FOUND: dict[str, Any] = {
     "azureActiveDirectoryRoleBasedAccessControls": [{"azureRbacEnabled": False}],
     "agentPoolProfiles": [{"vnetSubnetId": "subnet-of-the-first-pool"}],
     "kubeConfigs": ACCESS,
+    "oidcIssuerEnabled": True,
+    "oidcIssuerUrl": ISSUER,
 }
 
 
@@ -41,10 +44,12 @@ class KnownAzure(Mocks):
         if args.typ == "azure:containerservice/kubernetesCluster:KubernetesCluster":
             outputs |= {"kubeConfigs": ACCESS, "oidcIssuerUrl": ISSUER}
         if args.typ == "azure:authorization/userAssignedIdentity:UserAssignedIdentity":
-            outputs["principalId"] = "principal"
+            outputs |= {"principalId": "principal", "clientId": CLIENT}
         return f"{args.name}-id", outputs
 
     def call(self, args: MockCallArgs) -> Any:
+        if args.token == "azure:authorization/getUserAssignedIdentity:getUserAssignedIdentity":
+            return {**args.args, "id": "identity-id", "clientId": CLIENT}
         assert args.token == "azure:containerservice/getKubernetesCluster:getKubernetesCluster"
         return {**self._found, "name": args.args["name"], "resourceGroupName": args.args["resourceGroupName"]}
 

@@ -194,7 +194,7 @@ def test_an_existing_clusters_service_account_names_the_owners_role(
 def test_an_existing_cluster_has_no_buckets_and_a_sandbox_no_identity() -> None:
     existing = {"provider": "existing", "kubernetes": "1.36"}
     found = refused(lambda *teams: on(existing, *teams), with_identity(buckets=[READS]))
-    assert "only on EKS and GKE" in found["teams[0].identity.buckets"]
+    assert "only on EKS, GKE and AKS" in found["teams[0].identity.buckets"]
     for identity in ({"role_arn": ROLE}, {"buckets": [READS]}):
         sandbox = {"provider": "sandbox"}
         found = refused(lambda *teams: on(sandbox, *teams), with_identity(**identity))  # noqa: B023
@@ -311,7 +311,7 @@ def test_on_an_existing_cluster_only_the_team_stack_names_the_role(
     assert found.annotations == {"eks.amazonaws.com/role-arn": f"{ROLE}-speech"}
     with pytest.raises(BadInput, match="which team vision already uses"):
         plan_platform(own_stack(identity={"role_arn": ROLE}), "speech", folder=folder)
-    with pytest.raises(BadInput, match="team_identities only on EKS and GKE"):
+    with pytest.raises(BadInput, match="team_identities only on EKS, GKE and AKS"):
         plan_platform({**environment, "team_identities": {"speech": {"role_arn": ROLE}}}, "test")
 
 

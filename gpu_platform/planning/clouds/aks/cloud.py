@@ -9,6 +9,12 @@ from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds import daemonsets
 from gpu_platform.planning.clouds.aks.cluster import StackDemands, check_aks_cluster, plan_aks_cluster
 from gpu_platform.planning.clouds.aks.cluster_settings import cluster_settings
+from gpu_platform.planning.clouds.aks.identities import (
+    POD_ACCESS,
+    check_identity,
+    identity_rights,
+    plan_identities,
+)
 from gpu_platform.planning.clouds.aks.logins import check_members, login_commands, login_notes
 from gpu_platform.planning.clouds.aks.plan import AksPoolPlan
 from gpu_platform.planning.clouds.aks.pools import (
@@ -35,6 +41,7 @@ from gpu_platform.planning.clouds.protocol import (
     CloudPools,
     CloudSoftware,
     CloudStorage,
+    CloudTeamIdentities,
     OperatorSettings,
 )
 from gpu_platform.planning.clouds.section import CloudCluster, GrowingNodes
@@ -49,15 +56,16 @@ def aks(
     *,
     storage: Mapping[str, StorageClass] | None = None,
     members: Sequence[str] = (),
+    identities: Sequence[str] = (),
     teams: Sequence[str] = (),
 ) -> Cloud:
     """Return the provider for an existing AKS cluster, or for one that the program creates.
 
-    `storage` contains the declared storage classes. `teams` are the names of all teams, and `members` the members
-    of all teams.
+    `storage` contains the declared storage classes. `teams` are the names of all teams, `members` the members of
+    all teams, and `identities` the teams with an identity.
     """
     create = cluster.create
-    demands = StackDemands(storage=storage or {}, members=members, teams=teams)
+    demands = StackDemands(storage=storage or {}, members=members, identities=identities, teams=teams)
     return Cloud(
         cluster=cluster,
         access="outputs",
@@ -70,7 +78,6 @@ def aks(
         # Azure runs the autoscaler of AKS.
         autoscaler_flags="nobody",
         growing_nodes=_growing_nodes(create.system) if create is not None else None,
-        has_identities=False,
         pools=CloudPools(
             nodes=lambda pool, named: nodes_plan(pool, "cloud"),
             plan=lambda pool, machine, needs, catalog: plan_aks_pool(pool, machine, cluster, needs, catalog),
@@ -108,6 +115,12 @@ def aks(
             commands=lambda members: login_commands(cluster),
             notes=partial(login_notes, cluster),
             check=check_members,
+        ),
+        identities=CloudTeamIdentities(
+            plan=lambda teams: plan_identities(teams, cluster),
+            rights=identity_rights,
+            pod_access=lambda identity: POD_ACCESS,
+            check=lambda identity, problems: check_identity(identity, cluster, problems),
         ),
         network=CloudNetwork(
             # Host names in policies need Advanced Container Networking Services, which the program does not

@@ -43,11 +43,12 @@ _OF_AKS: Final = ("169.254.0.0/16", "172.30.0.0/16", "172.31.0.0/16", "192.0.2.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackDemands:
     """Settings from other sections of the stack file that affect the cluster: the declared storage classes, the
-    names of all teams, and the members of all teams.
+    names of all teams and of the teams with an identity, and the members of all teams.
     """
 
     storage: Mapping[str, StorageClass]
     members: Sequence[str]
+    identities: Sequence[str]
     teams: Sequence[str]
 
 
@@ -160,6 +161,7 @@ def plan_aks_cluster(
         create=_plan_create(cluster, create, demands) if create is not None else None,
         logins=logins,
         teams=tuple(demands.teams),
+        identities=tuple(demands.identities),
         vcpus=_vcpus(pools, catalog),
         operator=release.version,
         operator_kubernetes=release.kubernetes,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gpu_platform.base.errors import BadInput
 from gpu_platform.base.quantity import counted
+from gpu_platform.planning.clouds.aks.identities import ENABLE
 from gpu_platform.planning.clouds.aks.plan import AksClusterPlan
 from gpu_platform.planning.kubernetes_versions import minor, operator_fix
 from gpu_platform.planning.problems import Problems
@@ -24,6 +25,10 @@ class ExistingAks:
     """Whether clients log in with Entra ID."""
     subnet: str
     """Resource ID of the subnet of the first pool, or empty if AKS created the network."""
+    issuer: str
+    """URL of the OIDC issuer of service account tokens, or empty if it is not enabled."""
+    workload_identity: bool | None
+    """Whether AKS runs the webhook of Workload ID, or None in `up`, because the provider does not read it."""
 
 
 def require_fit(plan: AksClusterPlan, found: ExistingAks) -> None:
@@ -54,6 +59,13 @@ def require_fit(plan: AksClusterPlan, found: ExistingAks) -> None:
             f"no enforcement of network policies, with {counted(len(plan.teams), 'team')}",
             "a network policy engine; otherwise pods of different teams can reach each other and any address",
             f"az aks update --resource-group {plan.resource_group} --name {plan.name} --network-dataplane cilium",
+        )
+    if plan.identities and (not found.issuer or found.workload_identity is False):
+        missing = "Workload ID" if found.issuer else "OIDC issuer"
+        problems.add(
+            f"no {missing}, with an identity of {', '.join(plan.identities)}",
+            "a cluster with the OIDC issuer and Workload ID, through which pods use the identity of their team",
+            f"az aks update --resource-group {plan.resource_group} --name {plan.name} {ENABLE}",
         )
     if problems.found:
         raise BadInput(f"AKS cluster {plan.name}", problems.found)

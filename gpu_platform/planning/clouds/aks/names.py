@@ -1,4 +1,5 @@
-"""Names of networks and agent pools. AKS limits those of agent pools to 12 lower-case letters and digits.
+"""Names of networks, identities and agent pools. AKS limits names of agent pools to 12 lower-case letters and
+digits.
 
 Source: AKS docs, "Quotas, virtual machine size restrictions, and region availability", read 2026-11-30.
 """
@@ -16,6 +17,27 @@ SUBNET: Final = "nodes"
 """Name of the subnet in the virtual network of a new cluster."""
 _LONGEST_PREFIX: Final = 54
 _HASH: Final = 4
+
+
+_CONTROL_PLANE: Final = "-cluster"
+OF_CLUSTER: Final = (_CONTROL_PLANE, "-agentpool")
+"""Suffixes of a cluster's own managed identities: of its control plane, and of its kubelets, which AKS creates."""
+# A federated identity credential has at most 120 characters, and a managed identity has at most 128.
+# Source: Azure REST API, Microsoft.ManagedIdentity; read 2026-11-30.
+_LONGEST_IDENTITY: Final = 120
+
+
+def control_plane_identity(cluster: str) -> str:
+    """Return the name of the managed identity of a new cluster's control plane."""
+    return f"{cluster}{_CONTROL_PLANE}"
+
+
+def team_identity_name(cluster: str, team: str) -> str:
+    """Return the name of a team's managed identity. A long name is shortened and ends in a hash."""
+    whole = f"{cluster}-team-{team}"
+    if len(whole) <= _LONGEST_IDENTITY:
+        return whole
+    return whole[: _LONGEST_IDENTITY - _HASH] + _hash(whole)
 
 
 def network_name(cluster: str) -> str:
@@ -38,4 +60,8 @@ def agent_pool_name(pool: str) -> str:
         return pool
     letters = re.sub(r"[^a-z0-9]", "", pool)
     start = letters if letters[:1].isalpha() else f"p{letters}"
-    return start[: LONGEST - _HASH] + hashlib.sha256(pool.encode()).hexdigest()[:_HASH]
+    return start[: LONGEST - _HASH] + _hash(pool)
+
+
+def _hash(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()[:_HASH]

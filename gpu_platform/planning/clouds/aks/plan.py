@@ -167,6 +167,8 @@ class AksClusterPlan:
     """Object IDs of team members who are granted the right to fetch a kubeconfig."""
     teams: tuple[str, ...] = ()
     """Names of the stack's teams."""
+    identities: tuple[str, ...] = ()
+    """Names of the teams with an identity."""
     vcpus: int = 0
     """Total vCPUs of all pools at their maximum size, except spot pools."""
     operator: str

@@ -17,6 +17,7 @@ _ROLES: Final = {
     "containerservice": "Azure Kubernetes Service Contributor Role",
     "network": "Network Contributor",
     "proximity": "Virtual Machine Contributor",
+    "armmsi": "Managed Identity Contributor on the identities of teams",
     "core": "Contributor on the subscription, to create the resource group",
     "authorization": "Managed Identity Contributor, Managed Identity Operator and Role Based Access Control "
     "Administrator",
@@ -41,6 +42,8 @@ def aks_prerequisites(cluster: CloudCluster, resource_types: Iterable[str]) -> C
     subnet = cluster.create.subnet if cluster.create is not None else None
     if subnet is not None:
         roles.append(f"Role Based Access Control Administrator on {subnet}")
+    if cluster.identities:
+        roles.append("Role Based Access Control Administrator on the containers of teams")
     return CloudPrerequisites(
         cloud="Azure",
         command="kubelogin",

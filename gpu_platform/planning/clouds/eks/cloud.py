@@ -250,7 +250,8 @@ def _check_sharing(
 
 def _rights(identity: TeamIdentity) -> tuple[str, ...]:
     """Return a team's permissions as text: access to buckets, or the use of an existing role."""
-    return (*bucket_rights(identity.buckets, "s3"), *existing_rights(identity))
+    places = ((f"s3://{one.name}/{one.directory}", one.writable) for one in identity.buckets)
+    return (*bucket_rights(places), *existing_rights(identity))
 
 
 def _plan_cluster(

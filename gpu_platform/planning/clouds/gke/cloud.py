@@ -254,7 +254,8 @@ def _window_note(create: CreateGke | None, window: WindowPlan) -> str:
 
 def _rights(identity: TeamIdentity) -> tuple[str, ...]:
     """Return a team's permissions on buckets, or its right to use an existing service account."""
-    return (*bucket_rights(identity.buckets, "gs"), *existing_rights(identity))
+    places = ((f"gs://{one.name}/{one.directory}", one.writable) for one in identity.buckets)
+    return (*bucket_rights(places), *existing_rights(identity))
 
 
 def _operator_settings(pools: Sequence[PoolPlan]) -> OperatorSettings:
