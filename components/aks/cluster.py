@@ -46,6 +46,11 @@ _SNAPSHOTS = True
 _SYSTEM_SKU = "Ubuntu2404"
 # Lets AKS join nodes and load balancers to the subnet.
 _NETWORK_ROLE = "Network Contributor"
+# Lets AKS attach disks of a disk encryption set.
+_READER = "Reader"
+# Lets the API server encrypt and decrypt Secrets. Private vaults would need API Server VNet Integration.
+_KEY_ROLE = "Key Vault Crypto User"
+_KEY_ACCESS = "Public"
 # The name of a private API server need not be public. AKS manages the private DNS zone.
 _PUBLIC_FQDN_OF_PRIVATE = False
 _SYSTEM_DNS_ZONE = "System"
@@ -146,15 +151,9 @@ class AksCluster(pulumi.ComponentResource):
             tags=args.tags,
             opts=self._child,
         )
-        joins = azure.authorization.Assignment(
-            f"{args.name}-joins-network",
-            scope=subnet,
-            role_definition_name=_NETWORK_ROLE,
-            principal_id=identity.principal_id,
-            principal_type="ServicePrincipal",
-            opts=self._child,
+        cluster = self._create_cluster(
+            create, group, subnet, identity, self._grant_control_plane(create, subnet, identity)
         )
-        cluster = self._create_cluster(create, group, subnet, identity, joins)
         self._ready.append(cluster)
         self._grant_logins(cluster)
         self.identity = self.issuer = cluster.oidc_issuer_url
@@ -185,6 +184,26 @@ class AksCluster(pulumi.ComponentResource):
             self._child,
         ).subnet_id
 
+    def _grant_control_plane(
+        self, create: CreateAksPlan, subnet: pulumi.Input[str], identity: azure.authorization.UserAssignedIdentity
+    ) -> list[pulumi.Resource]:
+        """Assign the roles that the control plane needs before the cluster exists."""
+        roles = [("joins-network", subnet, _NETWORK_ROLE)]
+        roles += [(f"reads-{key.rpartition('/')[2]}", key, _READER) for key in self._args.encryption_sets]
+        if create.secrets_key is not None:
+            roles.append(("encrypts-secrets", create.secrets_key.id, _KEY_ROLE))
+        return [
+            azure.authorization.Assignment(
+                f"{self._args.name}-{name}",
+                scope=scope,
+                role_definition_name=role,
+                principal_id=identity.principal_id,
+                principal_type="ServicePrincipal",
+                opts=self._child,
+            )
+            for name, scope, role in roles
+        ]
+
     def _grant_logins(self, cluster: azure.containerservice.KubernetesCluster) -> None:
         """Allow team members to fetch a kubeconfig."""
         for member in self._args.logins:
@@ -202,7 +221,7 @@ class AksCluster(pulumi.ComponentResource):
         group: pulumi.Input[str],
         subnet: pulumi.Input[str],
         identity: azure.authorization.UserAssignedIdentity,
-        joins: azure.authorization.Assignment,
+        grants: list[pulumi.Resource],
     ) -> azure.containerservice.KubernetesCluster:
         args, service = self._args, azure.containerservice
         return service.KubernetesCluster(
@@ -251,12 +270,18 @@ class AksCluster(pulumi.ComponentResource):
                 snapshot_controller_enabled=_SNAPSHOTS,
             ),
             default_node_pool=self._system_pool(create, subnet),
+            disk_encryption_set_id=create.disk_encryption_set,
+            key_management_service=service.KubernetesClusterKeyManagementServiceArgs(
+                key_vault_key_id=create.secrets_key.url, key_vault_network_access=_KEY_ACCESS
+            )
+            if create.secrets_key is not None
+            else None,
             tags=args.tags,
             opts=pulumi.ResourceOptions.merge(
                 self._child,
                 pulumi.ResourceOptions(
                     protect=args.protect,
-                    depends_on=[joins],
+                    depends_on=grants,
                     ignore_changes=["defaultNodePool.nodeCount"] if _grows(create) else None,
                     custom_timeouts=custom_timeouts(args.timeouts),
                 ),

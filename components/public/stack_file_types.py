@@ -315,6 +315,7 @@ class CreateCluster(TypedDict, total=False):
     maintenance: Maintenance
     resource_group: str
     private: bool
+    disk_encryption_set: str
 
 
 class EksParts(TypedDict, total=False):

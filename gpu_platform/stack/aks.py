@@ -16,7 +16,14 @@ from gpu_platform.stack._types import (
     order_fix,
     wrong,
 )
-from gpu_platform.stack.azure_resources import EXAMPLE_GUID, GUID, ObjectId, SubnetResource
+from gpu_platform.stack.azure_resources import (
+    EXAMPLE_GUID,
+    GUID,
+    DiskEncryptionSetResource,
+    KeyVersionResource,
+    ObjectId,
+    SubnetResource,
+)
 from gpu_platform.stack.declared import SetsProperties
 from gpu_platform.stack.gpu_parts import GpuParts
 from gpu_platform.stack.patterns import worded
@@ -89,6 +96,16 @@ class CreateAks(SpecModel):
     runs `up`, because the cluster has no local accounts.
     """
     system: AksSystemNodes = AksSystemNodes()
+    disk_encryption_set: Annotated[
+        DiskEncryptionSetResource | None, SetsProperties(aks=("disk_encryption_set",))
+    ] = None
+    """Resource ID of a disk encryption set with a customer-managed key, in the cluster's region. It encrypts the
+    disks of all nodes, and volumes of storage classes without `kms_key`. It cannot be changed later.
+    """
+    kms_key: KeyVersionResource | None = None
+    """Resource ID of a version of a Key Vault key that encrypts the cluster's Secrets before they are stored. All
+    networks must reach the vault. If unset, only Azure's default encryption at rest applies.
+    """
 
 
 class AksCluster(SpecModel):

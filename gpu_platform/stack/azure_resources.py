@@ -60,3 +60,32 @@ ManagedIdentityResource = Annotated[
         ],
     ),
 ]
+DISK_ENCRYPTION_SET: Final = rf"{_IN_GROUP}/Microsoft\.Compute/diskEncryptionSets/[A-Za-z0-9_-]+$"
+EXAMPLE_ENCRYPTION_SET: Final = (
+    f"/subscriptions/{EXAMPLE_GUID}/resourceGroups/keys/providers/Microsoft.Compute/diskEncryptionSets/disks"
+)
+DiskEncryptionSetResource = Annotated[
+    str,
+    Field(
+        pattern=worded(
+            DISK_ENCRYPTION_SET,
+            "the resource ID of a disk encryption set: /subscriptions/S/resourceGroups/G/providers/"
+            "Microsoft.Compute/diskEncryptionSets/N",
+        ),
+        examples=[EXAMPLE_ENCRYPTION_SET],
+    ),
+]
+KeyVersionResource = Annotated[
+    str,
+    Field(
+        pattern=worded(
+            rf"{_IN_GROUP}/Microsoft\.KeyVault/vaults/[A-Za-z0-9-]+/keys/[A-Za-z0-9-]+/versions/[0-9a-f]{{32}}$",
+            "the resource ID of a version of a key in Key Vault: /subscriptions/S/resourceGroups/G/providers/"
+            "Microsoft.KeyVault/vaults/V/keys/K/versions/N",
+        ),
+        examples=[
+            f"/subscriptions/{EXAMPLE_GUID}/resourceGroups/keys/providers/Microsoft.KeyVault/vaults/acme/keys/"
+            "secrets/versions/0a1b2c3d4e5f60718293a4b5c6d7e8f9"
+        ],
+    ),
+]

@@ -153,7 +153,11 @@ class Disk(SpecModel):
     """
     kms_key: Annotated[
         Key | None,
-        On(("eks", "gke"), "the program sets no keys of disks on AKS"),
+        On(
+            ("eks", "gke"),
+            "AKS encrypts the disks of all nodes with one disk encryption set",
+            fix="set disk_encryption_set in cluster.create, and remove kms_key",
+        ),
         SetsProperties(gke=("boot_disk_kms_key",)),
     ] = None
     """Customer-managed key: the ARN of the key or of an alias, or the name of a Cloud KMS key. By default, the

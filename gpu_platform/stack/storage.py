@@ -12,8 +12,16 @@ from gpu_platform.stack.declared import On
 from gpu_platform.stack.keys import AwsKey, Key
 from gpu_platform.stack.patterns import worded
 
-_KEY = On(("eks", "gke"), "the program sets no keys of volumes on AKS")
+_KEY_OF_SHARES = On(
+    ("eks", "gke"), "on AKS, a key belongs to a whole storage account, and the driver creates accounts without one"
+)
 _NOT_ON_AKS = On(("eks", "gke"), "the program does not set it up on AKS")
+_BUCKET_ON_AKS = On(
+    ("eks", "gke"),
+    "on AKS, mounting a container with the identity of a pod is a preview, and otherwise nodes use a key with all "
+    "rights on the whole storage account",
+    fix="remove it, and give the teams an identity with buckets, which programs read with an SDK",
+)
 _KMS_ON_EKS = On(
     ("eks",),
     "the driver of Managed Lustre does not support customer-managed keys",
@@ -53,8 +61,9 @@ class DiskStorage(SpecModel):
     """
     retain: bool = False
     """Keep the disk when its claim is deleted. The disk continues to cost money."""
-    kms_key: Annotated[Key | None, _KEY] = None
-    """Customer-managed key: its ARN, or the name of a Cloud KMS key. By default, the cloud's default key is used.
+    kms_key: Key | None = None
+    """Customer-managed key: its ARN, the name of a Cloud KMS key, or the resource ID of a disk encryption set. By
+    default, the cloud's default key is used, or `disk_encryption_set` of a new AKS cluster.
     """
 
 
@@ -79,7 +88,7 @@ class NfsStorage(SpecModel):
     """Keep the data when its claim is deleted. The data continues to cost money. EFS (on EKS) keeps the files in
     any case.
     """
-    kms_key: Annotated[Key | None, _KEY] = None
+    kms_key: Annotated[Key | None, _KEY_OF_SHARES] = None
     """Customer-managed key of the file system that the program creates (EKS), or of each instance (GKE)."""
 
 
@@ -110,7 +119,7 @@ class BucketStorage(SpecModel):
     name of this entry.
     """
 
-    type: Annotated[Literal["bucket"], _NOT_ON_AKS]
+    type: Annotated[Literal["bucket"], _BUCKET_ON_AKS]
     bucket: str = Field(pattern=BUCKET_NAME, examples=["acme-datasets"])
     """Name of the bucket. The program neither creates nor deletes it. On EKS, the bucket must be in the cluster's
     region.

@@ -64,6 +64,7 @@ _ADMINS = {"admins": [_GROUP]}
 _AZURE = f"/subscriptions/{_SUBSCRIPTION}/resourceGroups/data/providers"
 _ACCOUNT = {"storage_account": f"{_AZURE}/Microsoft.Storage/storageAccounts/acmeml"}
 _MANAGED = {"managed_identity": f"{_AZURE}/Microsoft.ManagedIdentity/userAssignedIdentities/vision"}
+_DISK_KEYS = f"{_AZURE}/Microsoft.Compute/diskEncryptionSets/disks"
 _OTHERS = {"name": "acme-others"}
 _BUCKETS = by({"buckets": [{"name": "acme-datasets"}]}, aks={"buckets": [{"name": "acme-datasets", **_ACCOUNT}]})
 _OTHER_BUCKETS = by([[_OTHERS]], aks=[[{**_OTHERS, **_ACCOUNT}]])
@@ -623,6 +624,8 @@ ALTERNATIVES: Mapping[str, Any] = {
     "cluster(aks).create.admins": [[_SUBSCRIPTION]],
     "cluster(aks).create.system.machine_type": ["Standard_D8ds_v5"],
     "cluster(aks).create.system.zones": [["1"]],
+    "cluster(aks).create.disk_encryption_set": [_DISK_KEYS],
+    "cluster(aks).create.kms_key": [f"{_AZURE}/Microsoft.KeyVault/vaults/acme/keys/secrets/versions/{'0' * 32}"],
     "cluster(eks).name": ["other"],
     "cluster(eks).region": ["us-west-2"],
     "cluster(eks).account": ["123456789012"],
@@ -870,7 +873,7 @@ ALTERNATIVES: Mapping[str, Any] = {
     "storage{}(bucket).cache_gb": [10],
     "storage{}(bucket).kms_key": ["arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"],
     "storage{}(disk).iops": [5000],
-    "storage{}(disk).kms_key": ["arn:aws:kms:us-east-2:123456789012:key/a"],
+    "storage{}(disk).kms_key": by(["arn:aws:kms:us-east-2:123456789012:key/a"], aks=[_DISK_KEYS]),
     "storage{}(nfs).file_system": ["fs-0a1b2c3e"],
     "storage{}(nfs).kms_key": ["arn:aws:kms:us-east-2:123456789012:key/a"],
     "storage{}(lustre).zone": by(["us-east-2b"], gke=["us-central1-b"]),

@@ -14,6 +14,8 @@ SUBNET = (
 _DATA = f"/subscriptions/{ID}/resourceGroups/data/providers"
 ACCOUNT = f"{_DATA}/Microsoft.Storage/storageAccounts/acmeml"
 IDENTITY = f"{_DATA}/Microsoft.ManagedIdentity/userAssignedIdentities/vision"
+DISK_KEYS = f"{_DATA}/Microsoft.Compute/diskEncryptionSets/disks"
+SECRETS_KEY = f"{_DATA}/Microsoft.KeyVault/vaults/acme/keys/secrets/versions/{'0' * 32}"
 EXISTING: dict[str, Any] = {
     "provider": "aks",
     "name": "ml",

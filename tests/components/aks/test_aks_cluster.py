@@ -8,8 +8,10 @@ from gpu_platform.stack.loaded import plan_platform
 from tests.components.aks.aks_recorded import (
     CREATE,
     CREATED,
+    DISK_KEYS,
     EXISTING,
     ID,
+    SECRETS_KEY,
     SUBNET,
     TEAM,
     created,
@@ -167,3 +169,35 @@ def test_an_existing_cluster_is_only_looked_up() -> None:
     assert [one.type for one in of_azure(recording)] == [
         "azure:containerservice/kubernetesClusterNodePool:KubernetesClusterNodePool"
     ]
+
+
+def test_one_disk_encryption_set_encrypts_the_disks_of_all_nodes() -> None:
+    assert created(with_create(disk_encryption_set=DISK_KEYS)).inputs["diskEncryptionSetId"] == DISK_KEYS
+    assert "diskEncryptionSetId" not in created().inputs
+
+
+def test_a_key_of_a_public_vault_encrypts_secrets() -> None:
+    inputs = created(with_create(kms_key=SECRETS_KEY)).inputs
+    assert inputs["keyManagementService"] == {
+        "keyVaultKeyId": f"https://acme.vault.azure.net/keys/secrets/{'0' * 32}",
+        "keyVaultNetworkAccess": "Public",
+    }
+    assert "keyManagementService" not in created().inputs
+
+
+def test_the_control_plane_may_use_its_keys_before_the_cluster_exists() -> None:
+    volumes = DISK_KEYS.replace("disks", "volumes")
+    recording = recorded(
+        cluster=with_create(disk_encryption_set=DISK_KEYS, kms_key=SECRETS_KEY),
+        storage={"fast": {"type": "disk", "kms_key": volumes}, "same": {"type": "disk", "kms_key": DISK_KEYS}},
+    )
+    (cluster,) = recording.of("KubernetesCluster")
+    before = [one for one in recording.of("Assignment") if one.urn in cluster.dependencies]
+    roles = {(one.inputs["scope"], one.inputs["roleDefinitionName"]) for one in before}
+    assert {
+        (DISK_KEYS, "Reader"),
+        (volumes, "Reader"),
+        (SECRETS_KEY.partition("/versions")[0], "Key Vault Crypto User"),
+    } <= roles
+    assert len(before) == 4
+    assert recording.one("StorageClass", "fast").inputs["parameters"]["diskEncryptionSetID"] == volumes

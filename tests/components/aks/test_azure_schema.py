@@ -8,7 +8,18 @@ from typing import Any
 
 import pytest
 
-from tests.components.aks.aks_recorded import CREATE, EXISTING, FORMS, SUBNET, TEAM, agent_pool, of_azure, recorded
+from tests.components.aks.aks_recorded import (
+    CREATE,
+    DISK_KEYS,
+    EXISTING,
+    FORMS,
+    SECRETS_KEY,
+    SUBNET,
+    TEAM,
+    agent_pool,
+    of_azure,
+    recorded,
+)
 from tests.components.aks.azure_schema import unknown_inputs
 from tests.support.recorded import Recorded, record_shipped
 
@@ -27,6 +38,7 @@ _CLUSTERS: dict[str, dict[str, Any]] = {
         **EXISTING,
         "create": {"admins": CREATE["admins"], "private": True, "network": {"subnet": SUBNET}},
     },
+    "keys": {**EXISTING, "create": {**CREATE, "disk_encryption_set": DISK_KEYS, "kms_key": SECRETS_KEY}},
     "growing": {**EXISTING, "create": {**CREATE, "system": {"min": 2, "max": 5, "zones": []}}},
     "development": {**EXISTING, "create": CREATE, "production": False},
 }

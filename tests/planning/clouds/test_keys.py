@@ -8,6 +8,8 @@ import pytest
 
 from gpu_platform.base.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.clouds.aks.plan import AksClusterPlan
+from gpu_platform.planning.clouds.aks.prerequisites import aks_prerequisites
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.prerequisites import eks_prerequisites
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
@@ -20,6 +22,7 @@ KEY = "arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8
 ELSEWHERE = KEY.replace("us-east-2", "eu-west-1")
 GOV = KEY.replace("arn:aws:", "arn:aws-us-gov:")
 GOV_POLICY = "arn:aws-us-gov:iam::aws:policy/b"
+GUID = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
 GOOGLE = "projects/my-project/locations/us-central1/keyRings/r/cryptoKeys/k"
 OF_KIND = {
     "bucket": {"type": "bucket", "bucket": "acme-data", "purpose": "datasets", "teams": ["vision"]},
@@ -200,3 +203,46 @@ def test_rights_on_keys_and_their_api_are_prerequisites_on_gke() -> None:
     assert "cloudkms.googleapis.com" in needed.apis
     for agent in ("container-engine-robot", "compute-system", "cloud-filer"):
         assert f"service-PROJECT_NUMBER@{agent}.iam.gserviceaccount.com" in needed.permissions
+
+
+DISKS = f"/subscriptions/{GUID}/resourceGroups/keys/providers/Microsoft.Compute/diskEncryptionSets/disks"
+
+
+def on_aks(field: str, key: str, **create: Any) -> dict[str, Any]:
+    """Return a platform on AKS with a disk encryption set in one of the fields that accept it."""
+    cluster = {"provider": "aks", "name": "ml", "subscription": GUID, "resource_group": "ml", "region": "eastus2"}
+    create = {"admins": [GUID], "api_access": ["203.0.113.0/24"], **create}
+    create |= {"disk_encryption_set": key} if field == "create" else {}
+    pool = {**L4, "machine_type": "Standard_NC4as_T4_v3"}
+    storage = {"data": {"type": "disk", "kms_key": key}} if field == "disk" else {}
+    return environment(pool, cluster={**cluster, "kubernetes": "1.35", "create": create}, storage=storage)
+
+
+@pytest.mark.parametrize("field", ["create", "disk"])
+def test_a_disk_encryption_set_of_another_subscription_is_refused(field: str) -> None:
+    assert problems(on_aks(field, DISKS)) == {}
+    [text] = problems(on_aks(field, DISKS.replace(GUID, "0" * 8 + GUID[8:]))).values()
+    assert "in the cluster's subscription" in text
+
+
+@pytest.mark.parametrize("key", [KEY, GOOGLE])
+def test_a_key_of_another_cloud_is_refused_on_aks(key: str) -> None:
+    [(place, text)] = problems(on_aks("disk", key)).items()
+    assert place == "storage.data.kms_key"
+    assert "az disk-encryption-set list" in text
+
+
+@pytest.mark.parametrize("platform", [on_eks("pool", DISKS), on_eks("storage.disk", DISKS)])
+def test_a_disk_encryption_set_is_refused_on_eks(platform: dict[str, Any]) -> None:
+    [text] = problems(platform).values()
+    assert "the ARN of an AWS KMS key" in text
+
+
+def test_rights_on_keys_are_prerequisites_on_aks() -> None:
+    vault = f"/subscriptions/{GUID}/resourceGroups/keys/providers/Microsoft.KeyVault/vaults/acme/keys/secrets"
+    plan = cloud(plan_platform(on_aks("create", DISKS, kms_key=f"{vault}/versions/{'0' * 32}"), "test"))
+    assert isinstance(plan, AksClusterPlan)
+    needed = aks_prerequisites(plan, ["azure:containerservice/kubernetesCluster:KubernetesCluster"]).permissions
+    assert f"Key Vault Crypto Service Encryption User on its key for the identity of {DISKS}" in needed
+    assert f"Role Based Access Control Administrator on {DISKS}" in needed
+    assert f"Role Based Access Control Administrator on {vault}" in needed

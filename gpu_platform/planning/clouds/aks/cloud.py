@@ -130,7 +130,7 @@ def aks(
         storage=CloudStorage(
             own_classes=lambda storage, pools, catalog: own_classes(cluster, storage),
             claim_sizes=claim_sizes,
-            check=lambda storage, pools, catalog, problems: check_aks_storage(storage, problems),
+            check=lambda storage, pools, catalog, problems: check_aks_storage(cluster, storage, problems),
             plan=lambda declared, stack, pools, kubernetes, catalog: plan_aks_storage(declared, cluster),
         ),
     )

@@ -14,6 +14,12 @@ from typing import Final, Literal
 
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, OperatorRelease
+from gpu_platform.planning.clouds.aks.keys import (
+    check_encryption_set,
+    encryption_sets,
+    key_decisions,
+    vault_key,
+)
 from gpu_platform.planning.clouds.aks.logins import granted_decision, object_ids
 from gpu_platform.planning.clouds.aks.plan import SYSTEM_SURGE, AksClusterPlan, AksPoolPlan, CreateAksPlan
 from gpu_platform.planning.clouds.aks.pools import most_nodes
@@ -67,6 +73,7 @@ def check_aks_cluster(cluster: AksCluster, pools: Sequence[Pool], catalog: Catal
     check_api_access(create.api_access, create.api_from_anywhere, here)
     _check_access(create, here)
     check_system_nodes(create, catalog, here)
+    check_encryption_set(create.disk_encryption_set, cluster, here.at("disk_encryption_set"))
     known = catalog.machine_types
     of_pools = sum(most_nodes(pool, known[pool.machine_type]) for pool in pools if pool.machine_type in known)
     nodes = of_pools + create.system.max + SYSTEM_SURGE
@@ -149,7 +156,7 @@ def plan_aks_cluster(
     logins = object_ids(demands.members) if create is not None else ()
     decisions: list[Decision] = []
     if create is not None:
-        decisions += _decisions(cluster, create)
+        decisions += [*_decisions(cluster, create), *key_decisions(cluster, create)]
     if logins:
         decisions.append(granted_decision(cluster, logins))
     plan = AksClusterPlan(
@@ -162,6 +169,7 @@ def plan_aks_cluster(
         logins=logins,
         teams=tuple(demands.teams),
         identities=tuple(demands.identities),
+        encryption_sets=encryption_sets(cluster, demands.storage),
         vcpus=_vcpus(pools, catalog),
         operator=release.version,
         operator_kubernetes=release.kubernetes,
@@ -196,6 +204,8 @@ def _plan_create(cluster: AksCluster, create: CreateAks, demands: StackDemands) 
         system_disk_gb=create.system.disk_gb,
         system_disk_type="Managed",
         nfs_driver=any(one.type == "nfs" for one in demands.storage.values()),
+        disk_encryption_set=create.disk_encryption_set,
+        secrets_key=vault_key(create.kms_key),
     )
 
 

@@ -50,6 +50,14 @@ def _of_create(cluster: AksClusterPlan, create: CreateAksPlan) -> Iterator[Clust
         on_loss="{lost} loses all rights in the cluster",
     )
     yield ClusterSetting(
+        name="secrets_key",
+        what="key of the Secrets",
+        field="cluster.create.kms_key",
+        values=() if create.secrets_key is None else (create.secrets_key.url,),
+        loss="in-place",
+        on_loss="Secrets stay encrypted with the former key until they are written again, so keep it",
+    )
+    yield ClusterSetting(
         name="sku_tier",
         what="tier of the control plane",
         field="cluster.production",

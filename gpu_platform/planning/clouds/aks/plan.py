@@ -97,6 +97,14 @@ class AksPoolPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VaultKey:
+    """A key in Key Vault: its resource ID, and the URL of one of its versions."""
+
+    id: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CreateAksPlan:
     """The settings of a new cluster. If `subnet` is set, `nodes_cidr` has no effect."""
 
@@ -126,6 +134,10 @@ class CreateAksPlan:
     system_disk_type: Literal["Ephemeral", "Managed"]
     nfs_driver: bool
     """Whether AKS runs the driver of Azure Files."""
+    disk_encryption_set: str | None
+    """Resource ID of the disk encryption set of all nodes, or None for Azure's own keys."""
+    secrets_key: VaultKey | None
+    """Key that encrypts the Secrets, or None."""
 
     @property
     def extended_support(self) -> bool:
@@ -169,6 +181,9 @@ class AksClusterPlan:
     """Names of the stack's teams."""
     identities: tuple[str, ...] = ()
     """Names of the teams with an identity."""
+    encryption_sets: tuple[str, ...] = ()
+    """Resource IDs of the disk encryption sets of nodes and volumes. The control plane must be able to read them.
+    """
     vcpus: int = 0
     """Total vCPUs of all pools at their maximum size, except spot pools."""
     operator: str

@@ -42,6 +42,7 @@ def aks_prerequisites(cluster: CloudCluster, resource_types: Iterable[str]) -> C
     subnet = cluster.create.subnet if cluster.create is not None else None
     if subnet is not None:
         roles.append(f"Role Based Access Control Administrator on {subnet}")
+    roles += _key_rights(cluster)
     if cluster.identities:
         roles.append("Role Based Access Control Administrator on the containers of teams")
     return CloudPrerequisites(
@@ -61,6 +62,17 @@ def aks_prerequisites(cluster: CloudCluster, resource_types: Iterable[str]) -> C
         examples=tuple(_examples(cluster)),
         quotas=tuple(_quotas(cluster)),
     )
+
+
+def _key_rights(cluster: AksClusterPlan) -> Iterator[str]:
+    """Yield the roles that customer-managed keys need, besides the roles that `up` assigns."""
+    for one in cluster.encryption_sets:
+        yield f"Key Vault Crypto Service Encryption User on its key for the identity of {one}"
+    if cluster.create is None:
+        return
+    key = cluster.create.secrets_key
+    for scope in (*cluster.encryption_sets, *((key.id,) if key is not None else ())):
+        yield f"Role Based Access Control Administrator on {scope}"
 
 
 def _quotas(cluster: AksClusterPlan) -> Iterator[CloudQuota]:

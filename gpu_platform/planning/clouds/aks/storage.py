@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from gpu_platform.planning.clouds.aks.keys import check_encryption_set
 from gpu_platform.planning.clouds.aks.names import SUBNET, network_name
 from gpu_platform.planning.clouds.storage import ClaimSizes, StorageClassPlan, StoragePlan
 from gpu_platform.planning.decision import Decided, Decision
@@ -37,9 +38,11 @@ _SKUS: Final[Mapping[str, str]] = {"standard-ssd": "StandardSSD_LRS", "premium-s
 _SMALLEST_SHARE: Final = "100Gi"
 
 
-def check_aks_storage(storage: Mapping[str, StorageClass], problems: Problems) -> None:
+def check_aks_storage(cluster: AksCluster, storage: Mapping[str, StorageClass], problems: Problems) -> None:
     """Record problems with storage that AKS does not support. `problems` points to `storage`."""
-    for name in storage:
+    for name, one in storage.items():
+        if isinstance(one, DiskStorage):
+            check_encryption_set(one.kms_key, cluster, problems.at(name).at("kms_key"))
         if name in CLASSES_OF_AKS:
             problems.at(name).add(
                 f"{name!r}", "a name of your own, because AKS creates a storage class with this name", "rename it"
@@ -79,6 +82,13 @@ def _decisions(one: StorageClassPlan, cluster: AksCluster) -> Iterator[Decision]
     """
     subject = f"storage {one.name}"
     yield Decision(subject=subject, what="driver", chosen=one.provisioner, why="AKS runs this driver")
+    if (key := one.parameters.get("diskEncryptionSetID")) is not None and cluster.create is None:
+        yield Decision(
+            subject=subject,
+            what="requirement of its key",
+            chosen=f"the role Reader on {key} for the identity of the cluster",
+            why="the control plane attaches disks; the program does not change the roles of an existing cluster",
+        )
     if one.reclaim_policy == "Retain" and cluster.create is not None:
         yield Decision(
             subject=subject,
@@ -109,7 +119,10 @@ def _classes(storage: Mapping[str, StorageClass], subnet: Mapping[str, str]) -> 
             yield StorageClassPlan(
                 name=name,
                 provisioner=DISK_DRIVER,
-                parameters={"skuName": _SKUS[one.disk or "premium-ssd"]},
+                parameters={
+                    "skuName": _SKUS[one.disk or "premium-ssd"],
+                    **({} if one.kms_key is None else {"diskEncryptionSetID": one.kms_key}),
+                },
                 reclaim_policy="Retain" if one.retain else "Delete",
                 binding="WaitForFirstConsumer",
                 expandable=True,
