@@ -300,6 +300,36 @@ def test_without_it_there_is_no_rule_and_without_a_gate_it_is_refused(tmp_path: 
         planned(platform)
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "refused"),
+    [
+        ({"gpu": "h100"}, {"gpu": "a100"}, False),
+        ({"gpu": "h100", "rack": "a"}, {"gpu": "h100", "rack": "b"}, False),
+        ({"gpu": "h100"}, {"rack": "b"}, True),
+        ({"gpu": "h100"}, {"gpu": "h100", "rack": "b"}, True),
+    ],
+)
+def test_selectors_whose_rules_the_controller_refuses(
+    first: dict[str, str], second: dict[str, str], refused: bool
+) -> None:
+    """The webhook compares the selectors of all rules (node-readiness-controller, selector_overlap.go)."""
+    platform = stack("existing", "startup")
+    platform["validation"]["node_readiness"] = True
+    [pool] = platform["pools"]
+    names = {"train": first, "more": second}
+    platform["pools"] = [pool | {"name": name, "nodes": {"selector": one}} for name, one in names.items()]
+    if not refused:
+        planned(platform)
+        return
+    with pytest.raises(BadInput) as found:
+        planned(platform)
+    [problem] = found.value.problems
+    assert problem.path == "validation.node_readiness"
+    assert "pools train and more" in problem.found
+    del platform["validation"]["node_readiness"]
+    planned(platform)
+
+
 def growing(cloud: str, **cluster: Any) -> dict[str, Any]:
     platform = stack(cloud, "startup", workload="development")
     platform["pools"][0]["count"] = {"min": 0, "desired": 0, "max": 2}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 from typing import Final
 
 from gpu_platform.base import names
@@ -92,8 +93,10 @@ def check_replaced(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
     """Record a problem for each setting that no pool supports.
 
     These are `on_failure: replace` if nothing replaces nodes, `host_processes` if no pool has a fabric manager,
-    and `node_readiness` if the cloud's autoscaler would treat the taint of new nodes as permanent.
+    and `node_readiness` if the cloud's autoscaler would treat the taint of new nodes as permanent, or if the
+    controller would refuse the rule of a pool.
     """
+    _check_readiness_selectors(context, pools)
     if context.environment.validation.host_processes and not any(map(_has_fabric_manager, pools)):
         context.at("validation").at("host_processes").add(
             "true, but no pool has machines with a fabric manager",
@@ -119,6 +122,26 @@ def check_replaced(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
             "on their own conditions, and nothing else replaces a node on request",
             "write on_failure: cordon",
         )
+
+
+def _check_readiness_selectors(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
+    """Record a problem for each two pools whose NodeReadinessRules cannot exist at once.
+
+    The controller's webhook refuses a rule if a node could match its selector and the selector of another rule for
+    the same taint. Source: kubernetes-sigs/node-readiness-controller v0.5.0, internal/webhook/selector_overlap.go;
+    read 2026-11-30.
+    """
+    if not context.environment.validation.node_readiness:
+        return
+    for first, second in combinations([pool for pool in pools if pool.startup_taints], 2):
+        one, other = first.node_selector, second.node_selector
+        if all(other.get(key, value) == value for key, value in one.items()):
+            context.at("validation").at("node_readiness").add(
+                f"true, but a node could match the selectors of pools {first.name} and {second.name}, "
+                "and the controller refuses two such rules",
+                "node_readiness with selectors that have a label in common, with a different value in each pool",
+                "remove node_readiness; the agents then remove the taint themselves",
+            )
 
 
 def _grown_with_readiness(context: CompleteContext, pools: Sequence[PoolPlan]) -> list[PoolPlan]:
