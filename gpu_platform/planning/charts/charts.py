@@ -30,7 +30,8 @@ _REFUSED_VALUES: Final = (
     (
         ("cdi", "nriPluginEnabled"),
         True,
-        "false; otherwise an annotation gives a pod in any namespace access to any GPU, without request or quota",
+        "false; otherwise an annotation gives a pod outside the namespaces of teams access to any GPU, without "
+        "request or quota",
         "remove it",
     ),
     (
