@@ -59,6 +59,7 @@ def test_pod_policies_cover_ephemeral_containers_and_name_their_rules(tmp_path: 
     assert ids == [
         "gpu-visible-devices-bypass",
         "gpu-device-annotation",
+        "pod-network-annotation",
         "gpu-runtime-class",
         "gpu-wildcard-toleration",
         "gpu-wildcard-toleration",

@@ -164,6 +164,7 @@ def test_an_ephemeral_container_gets_no_gpu_by_a_variable(vision: KubernetesClie
         {"spec": {"tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]}},
         {"spec": {"priorityClassName": "training"}},
         {"annotations": {"prometheus.io/scrape": "true"}},
+        {"annotations": {"k8s.v1.cni.cncf.io/networks": "rail-0, rail-1@net2"}},
     ],
     ids=str,
 )
