@@ -16,15 +16,15 @@ from gpu_platform.catalog.pod_limits import (
     REFUSED_VOLUMES,
     keeps_node,
 )
-from gpu_platform.catalog.template_kinds import TEMPLATE_KINDS, Deadline
+from gpu_platform.catalog.template_kinds import TEMPLATE_KINDS, EndingField, TemplateKind
 from policies._inputs import Value
 from policies._rule import Breach, Rule, Severity
 from policies._stack import Stack
 from policies._workloads import Workload, with_additions, workloads
 from policies.isolation import SystemSettings
 
-_DEADLINES: Final[Mapping[str, Deadline | None]] = {
-    f"{kind.group}/{prefix}{kind.kind}": kind.deadline for kind in TEMPLATE_KINDS for prefix in ("", "Cluster")
+_KINDS: Final[Mapping[str, TemplateKind]] = {
+    f"{kind.group}/{prefix}{kind.kind}": kind for kind in TEMPLATE_KINDS for prefix in ("", "Cluster")
 }
 
 
@@ -98,7 +98,8 @@ def _keeps_its_node(_: Stack, workload: Workload, settings: NodeSettings) -> Ite
                 allowed=f"pods with activeDeadlineSeconds, at most {most}, "
                 "because other pods keep their node too long",
                 fix="add a deadline, or remove the annotation. The pods of a RayJob also need "
-                "shutdownAfterJobFinishes, and its ttlSecondsAfterFinished counts, too",
+                "shutdownAfterJobFinishes, and its ttlSecondsAfterFinished counts, too; the pods of a PyTorchJob "
+                "or MPIJob also need spec.runPolicy.cleanPodPolicy: Running",
             )
 
 
@@ -106,13 +107,22 @@ def _deadlines(workload: Workload) -> Iterator[int]:
     """Yield the deadlines of the pods, and of the object or job that creates them."""
     yield workload.pod_spec.get("activeDeadlineSeconds").whole() or 0
     inputs = workload.resource.inputs
-    if (deadline := _DEADLINES.get(workload.resource.kind)) is None:
+    kind = _KINDS.get(workload.resource.kind)
+    if kind is None or kind.deadline is None:
         return
-    job = _at(inputs, deadline.spec.split("."), workload.pod_spec.keys)
+    job = _at(inputs, kind.deadline.spec.split("."), workload.pod_spec.keys)
     if (seconds := job.get("activeDeadlineSeconds").whole() or 0) == 0:
         return
-    if deadline.ends_if is None or job.get(deadline.ends_if).truth():
-        yield seconds + (0 if deadline.then is None else job.get(deadline.then).whole() or 0)
+    if kind.ending is None:
+        yield seconds
+    elif all(_ends(inputs, field) for field in kind.ending.fields):
+        after = kind.ending.after
+        yield seconds + (0 if after is None else inputs.get(*after.split(".")).whole() or 0)
+
+
+def _ends(inputs: Value, field: EndingField) -> bool:
+    value = inputs.get(*field.path.split("."))
+    return (value.see() if value.present else field.default) in field.values
 
 
 def _at(value: Value, path: list[str], keys: tuple[str | int, ...]) -> Value:

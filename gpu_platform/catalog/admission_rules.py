@@ -25,7 +25,7 @@ from pydantic import Field, ValidationError
 
 from gpu_platform.base.errors import BadInput, Problem, did_you_mean
 from gpu_platform.catalog.models import Fact
-from gpu_platform.catalog.template_kinds import TEMPLATE_KINDS, TRAIN_JOBS, templates_of
+from gpu_platform.catalog.template_kinds import TEMPLATE_KINDS, TRAIN_JOBS, ends_of, stays_of, templates_of
 
 Value = str | int | bool | Sequence["Value"] | Mapping[str, "Value"]
 """A value that a stack provides for the rules. The keys of a map are strings."""
@@ -35,6 +35,8 @@ SOURCE: Final = "the catalogue (gpu_platform/catalog/rules)"
 GENERATED: Final[Mapping[str, str]] = {
     "object_templates": templates_of("object"),
     "old_object_templates": templates_of("oldObject"),
+    "pods_end": ends_of("object"),
+    "seconds_after_end": stays_of("object"),
 }
 """Variables that are generated from the table of kinds with pod templates."""
 _NAMED: Final = re.compile(r"\bvariables\.(\w+)")

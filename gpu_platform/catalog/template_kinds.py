@@ -1,4 +1,4 @@
-"""Places of pod templates in the objects that members create, and the deadlines of their pods.
+"""Places of pod templates in the objects that members create, and when the pods of these objects end.
 
 The API server's policies use them as CEL, and the policy pack as data.
 
@@ -6,11 +6,14 @@ Kinds and fields: Kubernetes 1.36 API, and the CustomResourceDefinitions of JobS
 v1, KubeRay v1, LeaderWorkerSet v1 and KEDA v1alpha1; read 2026-11-25. A kind that is not installed matches no
 objects. Integrations: kubernetes-sigs/kueue v0.19.2, pkg/controller/jobs; ray-project/kuberay v1.7.0,
 rayservice_controller.go (rayClusterSpecForHashing, modifyRayCluster), and ray-project/kuberay#4841; read
-2026-11-30. Deadlines of RayJobs: rayjob_controller.go of the same release; read 2026-11-30.
+2026-11-30. Endings of RayJobs: rayjob_controller.go and utils/validation.go of the same release; of PyTorchJobs:
+kubeflow/trainer v1.9.3, pytorch_defaults.go and controller.v1/common/job.go; of MPIJobs: kubeflow/mpi-operator
+v0.8.0, v2beta1/default.go and mpi_job_controller.go; read 2026-11-30.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -18,27 +21,56 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deadline:
-    """Where an object limits the time of its pods, in addition to a deadline in the pods.
+    """Where an object limits the time until it has finished, in addition to a deadline in its pods.
 
     `spec` is the path of the object with `activeDeadlineSeconds`. In this path, `*` stands for the list item with
-    the pod template. `ends_if` is a field next to it that must be true, or else the pods stay after the deadline.
-    `then` is a field next to it with the number of seconds that the pods stay after the deadline.
+    the pod template.
     """
 
     spec: str
-    ends_if: str | None = None
-    then: str | None = None
 
     def seconds(self, of: str) -> str:
-        """Return a CEL expression for the time in seconds after which the pods of the object `of` have ended, or 0
-        if the object does not limit it. The expression may use `one` for the list item with the pod template.
+        """Return a CEL expression for the deadline in seconds of the object `of`, or 0 if it has none. The
+        expression may use `one` for the list item with the pod template.
         """
         before, star, after = self.spec.partition(".*.")
         spec = _optional("one", after) if star else _optional(of, before)
-        deadline = f"{spec}.?activeDeadlineSeconds.orValue(0)"
-        ends = f"{spec}.?{self.ends_if}.orValue(false) && " if self.ends_if is not None else ""
-        stays = f" + {spec}.?{self.then}.orValue(0)" if self.then is not None else ""
-        return f"({ends}{deadline} > 0 ? {deadline}{stays} : 0)" if ends or stays else deadline
+        return f"{spec}.?activeDeadlineSeconds.orValue(0)"
+
+
+@dataclass(frozen=True, slots=True)
+class EndingField:
+    """A field that decides whether pods end when their object has finished.
+
+    They end if the field has one of `values`. A missing field counts as the value `default`.
+    """
+
+    path: str
+    values: tuple[str | bool, ...]
+    default: str | bool
+
+    def ends(self, of: str) -> str:
+        """Return a CEL condition that is true if the field ends the pods of the object `of`."""
+        return f"{_optional(of, self.path)}.orValue({json.dumps(self.default)}) in {json.dumps(self.values)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What ends the pods of an object that has finished. Kueue returns its quota at that time.
+
+    All `fields` must end the pods. `after` is the path of the number of seconds that the pods stay, or None.
+    """
+
+    fields: tuple[EndingField, ...]
+    after: str | None = None
+
+    def condition(self, of: str) -> str:
+        """Return a CEL condition that is true if the pods of the object `of` end, at once or after some time."""
+        return "(" + " && ".join(field.ends(of) for field in self.fields) + ")"
+
+    def seconds(self, of: str) -> str:
+        """Return a CEL expression for the number of seconds that the pods of the object `of` stay."""
+        return "0" if self.after is None else f"{_optional(of, self.after)}.orValue(0)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +86,9 @@ class TemplatePlace:
     items: str | None = None
     name: str | None = None
 
-    def templates(self, of: str, deadline: Deadline | None) -> str:
+    def templates(self, of: str, deadline: str) -> str:
         """Return a CEL expression that lists the templates in the object `of`, with places and `deadline`."""
-        ending = f"'deadline': dyn({'0' if deadline is None else deadline.seconds(of)})"
+        ending = f"'deadline': dyn({deadline})"
         if self.items is None:
             found = f"[?{_optional(of, self.path)}]"
             return f"{found}.map(one, {{'at': dyn('{self.path}'), 'template': dyn(one), {ending}}})"
@@ -75,8 +107,9 @@ class TemplatePlace:
 class TemplateKind:
     """A kind of object with pod templates.
 
-    `integration` is the integration of Kueue that starts an object of this kind with all of its pods, or None.
-    `creates_queued` means that its controller creates objects that Kueue starts, with the same templates.
+    `ending` is None if the pods always end with the object, or if the object never finishes. `integration` is the
+    integration of Kueue that starts an object of this kind with all of its pods, or None. `creates_queued` means
+    that its controller creates objects that Kueue starts, with the same templates.
     """
 
     kind: str
@@ -84,8 +117,21 @@ class TemplateKind:
     resource: str
     places: tuple[TemplatePlace, ...]
     deadline: Deadline | None = None
+    ending: Ending | None = None
     integration: str | None = None
     creates_queued: bool = False
+
+    def deadline_seconds(self, of: str) -> str:
+        """Return a CEL expression for the time in seconds after which the pods of the object `of` have ended, or 0
+        if the object does not limit it. The expression may use `one` for the list item with the pod template.
+        """
+        if self.deadline is None:
+            return "0"
+        deadline = self.deadline.seconds(of)
+        if self.ending is None:
+            return deadline
+        ended = f"{deadline} + {self.ending.seconds(of)}"
+        return f"({self.ending.condition(of)} && {deadline} > 0 ? {ended} : 0)"
 
 
 def _optional(of: str, path: str) -> str:
@@ -99,8 +145,12 @@ def _ray(cluster: str) -> tuple[TemplatePlace, ...]:
     )
 
 
+_TRAINING_OPERATOR: Final = Ending(
+    (EndingField("spec.runPolicy.cleanPodPolicy", ("Running", "All"), default="None"),)
+)
 _TEMPLATE: Final = (TemplatePlace(path="spec.template"),)
 _JOBS: Final = "template.spec.template"
+_DELETED: Final = ("DeleteCluster", "DeleteSelf")
 TEMPLATE_KINDS: Final = (
     TemplateKind(kind="Deployment", group="apps", resource="deployments", places=_TEMPLATE),
     TemplateKind(kind="StatefulSet", group="apps", resource="statefulsets", places=_TEMPLATE),
@@ -157,9 +207,18 @@ TEMPLATE_KINDS: Final = (
         group="ray.io",
         resource="rayjobs",
         places=(*_ray("spec.rayClusterSpec"), TemplatePlace(path="spec.submitterPodTemplate")),
-        # A RayJob deletes its cluster at its deadline only if it is configured to delete it when the job ends, and
-        # only after its TTL. Kueue has returned the quota of these nodes by then (kubernetes-sigs/kueue#3994).
-        deadline=Deadline(spec="spec", ends_if="shutdownAfterJobFinishes", then="ttlSecondsAfterFinished"),
+        deadline=Deadline(spec="spec"),
+        # A RayJob deletes its cluster after its TTL, and its deletion strategy may keep the head of the cluster.
+        ending=Ending(
+            (
+                EndingField("spec.shutdownAfterJobFinishes", (True,), default=False),
+                *(
+                    EndingField(f"spec.deletionStrategy.{case}.policy", _DELETED, default="DeleteCluster")
+                    for case in ("onSuccess", "onFailure")
+                ),
+            ),
+            after="spec.ttlSecondsAfterFinished",
+        ),
         integration="ray.io/rayjob",
     ),
     TemplateKind(
@@ -184,6 +243,7 @@ TEMPLATE_KINDS: Final = (
         resource="pytorchjobs",
         places=(TemplatePlace(items="spec.pytorchReplicaSpecs", path="template"),),
         deadline=Deadline(spec="spec.runPolicy"),
+        ending=_TRAINING_OPERATOR,
         integration="kubeflow.org/pytorchjob",
     ),
     TemplateKind(
@@ -192,6 +252,7 @@ TEMPLATE_KINDS: Final = (
         resource="mpijobs",
         places=(TemplatePlace(items="spec.mpiReplicaSpecs", path="template"),),
         deadline=Deadline(spec="spec.runPolicy"),
+        ending=_TRAINING_OPERATOR,
         integration="kubeflow.org/mpijob",
     ),
 )
@@ -212,9 +273,21 @@ def templates_of(of: str, kinds: Sequence[TemplateKind] = TEMPLATE_KINDS) -> str
     """
     by_kind = ""
     for kind in kinds:
-        templates = " + ".join(place.templates(of, kind.deadline) for place in kind.places)
+        templates = " + ".join(place.templates(of, kind.deadline_seconds(of)) for place in kind.places)
         by_kind += f"{of}.kind == '{kind.kind}' ? {templates} : "
     return f"({by_kind}[])"
+
+
+def ends_of(of: str, kinds: Sequence[TemplateKind] = QUEUED_KINDS) -> str:
+    """Return a CEL condition that is true if the pods of the object `of` end when the object has finished."""
+    conditions = [f"{of}.kind == '{kind.kind}' ? {kind.ending.condition(of)}" for kind in kinds if kind.ending]
+    return f"({' : '.join([*conditions, 'true'])})"
+
+
+def stays_of(of: str, kinds: Sequence[TemplateKind] = QUEUED_KINDS) -> str:
+    """Return a CEL expression for the number of seconds that pods stay after the object `of` has finished."""
+    seconds = [f"{of}.kind == '{kind.kind}' ? {kind.ending.seconds(of)}" for kind in kinds if kind.ending]
+    return f"({' : '.join([*seconds, '0'])})"
 
 
 def patches_of(kinds: Sequence[TemplateKind], patches: Callable[[str, str], str]) -> tuple[str, ...]:

@@ -270,6 +270,7 @@ def custom_kinds(vision: Team) -> Iterator[KubernetesClient]:
     crds = [
         permissive(PYTORCH, "PyTorchJob", "pytorchjobs"),
         permissive(RAY, "RayCluster", "rayclusters"),
+        permissive(RAY, "RayJob", "rayjobs"),
         permissive(RAY, "RayService", "rayservices"),
     ]
     for one in crds:
@@ -307,9 +308,12 @@ def test_a_pytorch_job_is_queued_with_all_of_its_pods(
         "apiVersion": PYTORCH,
         "kind": "PyTorchJob",
         "metadata": {"name": "attempt", "namespace": "vision"},
-        "spec": {"pytorchReplicaSpecs": {"Master": replicas, "Worker": replicas}, "runPolicy": {}},
+        "spec": {
+            "pytorchReplicaSpecs": {"Master": replicas, "Worker": replicas},
+            "runPolicy": {"cleanPodPolicy": "Running"},
+        },
     }
-    above = {"runPolicy": {"schedulingPolicy": {"priorityClass": "inference"}}}
+    above = {"runPolicy": {"cleanPodPolicy": "All", "schedulingPolicy": {"priorityClass": "inference"}}}
     with pytest.raises(Refused, match="queue-priority-class"):
         vision.client.create({**wanted, "spec": {**wanted["spec"], **above}}, dry_run=True)
     # Kueue and the quota controller notice a new CRD after some seconds.
@@ -321,6 +325,52 @@ def test_a_pytorch_job_is_queued_with_all_of_its_pods(
     started = {**wanted, "spec": {"runPolicy": {"suspend": False}}}
     with pytest.raises(Refused, match="queue-start"):
         vision.client.merge(started)
+
+
+def test_pods_that_outlive_a_finished_object_are_refused(vision: Team, custom_kinds: KubernetesClient) -> None:
+    """Kueue returns the quota when the object has finished (kubernetes-sigs/kueue#1574, #3994)."""
+    replicas = {"replicas": 1, "restartPolicy": "Never", "template": a_template()}
+    training: Object = {
+        "apiVersion": PYTORCH,
+        "kind": "PyTorchJob",
+        "metadata": {"name": "attempt", "namespace": "vision"},
+        "spec": {"pytorchReplicaSpecs": {"Master": replicas, "Worker": replicas}},
+    }
+    ray_job: Object = {
+        "apiVersion": RAY,
+        "kind": "RayJob",
+        "metadata": {"name": "attempt", "namespace": "vision"},
+        "spec": {
+            "rayClusterSpec": {"headGroupSpec": {"rayStartParams": {}, "template": a_template()}},
+            "shutdownAfterJobFinishes": True,
+        },
+    }
+    head = {case: {"policy": "DeleteWorkers"} for case in ("onSuccess", "onFailure")}
+    attempts = [
+        (training, {}),
+        (training, {"runPolicy": {"cleanPodPolicy": "None"}}),
+        (ray_job, {"shutdownAfterJobFinishes": False}),
+        (ray_job, {"ttlSecondsAfterFinished": 3601}),
+        (ray_job, {"deletionStrategy": head}),
+    ]
+    for wanted, fields in attempts:
+        refused = {**wanted, "spec": {**wanted["spec"], **fields}}
+        eventually(lambda one=refused: "queue-end" in refusal(vision.client, one))
+    honest = [
+        (training, {"runPolicy": {"cleanPodPolicy": "Running"}}),
+        (ray_job, {"ttlSecondsAfterFinished": 3600}),
+    ]
+    for wanted, fields in honest:
+        admitted_one = {**wanted, "spec": {**wanted["spec"], **fields}}
+        eventually(lambda one=admitted_one: admitted(vision.client, one) != {})
+
+
+def refusal(client: KubernetesClient, wanted: Object) -> str:
+    try:
+        client.create(wanted, dry_run=True)
+    except Refused as refused:
+        return refused.message
+    return ""
 
 
 def test_the_clusters_of_a_ray_service_are_queued_one_by_one(

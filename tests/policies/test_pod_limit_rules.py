@@ -79,6 +79,30 @@ def test_a_ray_job_keeps_its_nodes_until_its_time_to_live_has_passed():
     assert only(violations(KEEPING, kubernetes("ray.io/v1:RayJob", "a", without_deadline, "vision")))
 
 
+def test_a_deletion_strategy_that_keeps_the_head_of_a_ray_cluster_is_found():
+    spec = {
+        "rayClusterSpec": {"headGroupSpec": {"template": template()}},
+        "activeDeadlineSeconds": 3600,
+        "shutdownAfterJobFinishes": True,
+    }
+    for policy, kept in (("DeleteWorkers", True), ("DeleteCluster", False)):
+        both = {case: {"policy": policy} for case in ("onSuccess", "onFailure")}
+        found = violations(
+            KEEPING, kubernetes("ray.io/v1:RayJob", "a", {**spec, "deletionStrategy": both}, "vision")
+        )
+        assert bool(found) == kept
+
+
+@pytest.mark.parametrize("kind", ["v1:PyTorchJob", "v2beta1:MPIJob"])
+@pytest.mark.parametrize(("policy", "kept"), [(None, True), ("None", True), ("Running", False), ("All", False)])
+def test_workers_end_with_their_job_only_with_a_clean_pod_policy(kind: str, policy: str | None, kept: bool):
+    """The operators' default is None: workers continue to run after the job has finished (kueue#1574)."""
+    field = "pytorchReplicaSpecs" if "PyTorch" in kind else "mpiReplicaSpecs"
+    run = {"activeDeadlineSeconds": 3600, **({"cleanPodPolicy": policy} if policy else {})}
+    spec = {"runPolicy": run, field: {"Worker": {"replicas": 2, "template": template()}}}
+    assert bool(violations(KEEPING, kubernetes(f"kubeflow.org/{kind}", "a", spec, "vision"))) == kept
+
+
 @pytest.mark.parametrize(
     "harmless",
     [{"karpenter.sh/do-not-disrupt": "false"}, {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}],

@@ -15,7 +15,7 @@ from typing import Final
 
 from gpu_platform.base import names
 from gpu_platform.catalog.admission_rules import AdmissionPolicy, Value, admission_rules, literal
-from gpu_platform.catalog.pod_limits import WORKLOAD_OF_OTHERS
+from gpu_platform.catalog.pod_limits import LONGEST_GRACE_SECONDS, WORKLOAD_OF_OTHERS
 from gpu_platform.catalog.template_kinds import (
     QUEUED_KINDS,
     STARTED_KINDS,
@@ -72,6 +72,7 @@ def _values(queue: TeamQueuePlan) -> Mapping[str, Value]:
         "gpu_taint_key": names.GPU_TAINT_KEY,
         "default_limits": {"cpu": cpu, "memory": memory},
         "default_limits_text": f"{cpu} CPU and {memory}",
+        "longest_stay_seconds": LONGEST_GRACE_SECONDS,
         "templates_are_changed": queue.mutates,
         "pool_sizes": list(_pool_sizes(queue)),
         "queued_classes": list(_queued_classes(queue)),
