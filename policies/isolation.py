@@ -16,6 +16,7 @@ from typing import Final
 from gpu_platform.base import names
 from gpu_platform.catalog.pod_devices import DEVICE_ANNOTATIONS, NO_DEVICES, RUNTIME_CLASS_PREFIX, VISIBLE_DEVICES
 from gpu_platform.catalog.pod_limits import BARE_POD, LEAVING_TAINTS
+from gpu_platform.catalog.pod_networks import JOINED_NETWORKS, chooses_network
 from policies._fabric_pods import FabricPod
 from policies._pools import NodeTaint, pools
 from policies._rule import Breach, Rule, Settings, Severity
@@ -87,6 +88,31 @@ gpu_device_annotation = Rule(
     "of the node.",
     subjects=lambda stack: stack.view(with_additions),
     check=_device_annotations,
+    settings=SystemSettings,
+)
+
+
+def _network_annotations(_: Stack, workload: Workload, settings: SystemSettings) -> Iterator[Breach]:
+    if workload.namespace in settings.system_namespaces:
+        return
+    for key, value in workload.annotations.entries():
+        if chooses_network(key, value.text() or ""):
+            yield Breach(
+                at=value,
+                found=f"annotation {key}",
+                allowed=f"addresses that the network assigns, and {JOINED_NETWORKS} with names of networks in the "
+                "pod's namespace, because network policies do not apply to other networks",
+                fix="remove it, or create a NetworkAttachmentDefinition in the pod's namespace and write its name",
+            )
+
+
+pod_network_annotation = Rule(
+    id="pod-network-annotation",
+    severity=Severity.HIGH,
+    description="Annotations choose neither addresses of pods nor networks of other namespaces. Network policies "
+    "do not apply there.",
+    subjects=lambda stack: stack.view(with_additions),
+    check=_network_annotations,
     settings=SystemSettings,
 )
 
@@ -305,6 +331,7 @@ RULES = (
     bare_pod,
     gpu_visible_devices_bypass,
     gpu_device_annotation,
+    pod_network_annotation,
     gpu_runtime_class,
     gpu_privileged_hostpath,
     gpu_wildcard_toleration,

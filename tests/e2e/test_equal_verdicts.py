@@ -50,11 +50,12 @@ CLAIM = "gpu-claim-requests"
 SERVER = "keda-trigger-server"
 IDENTITY = "keda-trigger-identity"
 ROUTE_HOST = "route-host"
+NETWORK = "pod-network-annotation"
 ROUTE_ANNOTATION = "route-annotation"
 VOLUME = "volume-source"
 KEEPING = "node-keeping"
 OF_OBJECTS = (ADDRESS, EXTERNAL_NAME, CLAIM, SERVER, IDENTITY, ROUTE_HOST, ROUTE_ANNOTATION)
-OF_PODS = {BYPASS, ANNOTATION, RUNTIME, TOLERATION, NODE_NAME, SHARES, MOST, VOLUME, KEEPING}
+OF_PODS = {BYPASS, ANNOTATION, NETWORK, RUNTIME, TOLERATION, NODE_NAME, SHARES, MOST, VOLUME, KEEPING}
 OF_ALIGNED_PODS = OF_PODS | {ALIGNMENT}
 HOST = "gpu-privileged-hostpath"
 EQUAL = "gpu-requests-equal-limits"
@@ -125,6 +126,9 @@ ANNOTATIONS: list[Object] = [
     {"devices.gke.io/container.tcpxo-daemon": "- path: /dev/mem"},
     {"cdi.k8s.io": "none"},
     {"prometheus.io/scrape": "true"},
+    {"k8s.v1.cni.cncf.io/networks": "kube-system/storage"},
+    {"k8s.v1.cni.cncf.io/networks": "rail-0, rail-1@net2"},
+    {"cni.projectcalico.org/ipAddrs": '["10.0.0.1"]'},
 ]
 PINS: list[Object] = [
     {"karpenter.sh/do-not-disrupt": "true"},
@@ -642,14 +646,14 @@ def test_what_train_jobs_add_to_their_runtimes_is_refused_by_the_rules_of_pods(p
             [chance.choice(DEVICES if chance.random() < 0.2 else HARMLESS)],
             [random_patch(chance) for _ in range(chance.randint(0, 2))],
         )
-        for _ in range(size(40, 300))
+        for _ in range(size(60, 300))
     ]
     # Patches contain neither GPU requests nor maximum run times, so the rules check these fields on the pods.
     expected = [place.first(broken) for broken in place.before_a_deploy(objects)]
     found = [place.at_admission(one) for one in objects]
     differ = [one for one in zip(objects, expected, found, strict=True) if one[1] != one[2]]
     assert not differ, f"{len(differ)} differ, the first: {differ[:2]}"
-    assert set(found) == {BYPASS, ANNOTATION, VOLUME, NO_RULE}
+    assert set(found) == {BYPASS, ANNOTATION, NETWORK, VOLUME, NO_RULE}
 
 
 # -- intentional differences ------------------------------------------------------------------------------

@@ -117,6 +117,27 @@ def test_an_annotation_that_names_no_devices_passes():
     assert violations(ANNOTATION, pods) == []
 
 
+# -- pod-network-annotation -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "found"),
+    [
+        ("k8s.v1.cni.cncf.io/networks", "kube-system/rail-0", True),
+        ("k8s.v1.cni.cncf.io/networks", '[{"name": "rail-0"}]', True),
+        ("k8s.v1.cni.cncf.io/networks", "rail-0, rail-1@net2", False),
+        ("k8s.v1.cni.cncf.io/network-status", "[]", False),
+        ("v1.multus-cni.io/default-network", "rail-0", True),
+        ("cni.projectcalico.org/ipAddrs", '["10.0.0.1"]', True),
+        ("cni.projectcalico.org/podIP", "10.0.0.1/32", False),
+        ("ipam.cilium.io/ip-pool", "search", True),
+    ],
+)
+def test_annotations_that_choose_networks_or_addresses_are_found(key: str, value: str, found: bool):
+    pods = job(pod_spec(container()), annotations={key: value})
+    assert bool(violations("pod-network-annotation", pods)) == found
+
+
 # -- gpu-runtime-class ------------------------------------------------------------------------------------
 
 

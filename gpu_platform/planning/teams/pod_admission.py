@@ -27,6 +27,7 @@ from gpu_platform.catalog.pod_limits import (
     REFUSED_VOLUMES,
     SAFE_TO_EVICT,
 )
+from gpu_platform.catalog.pod_networks import JOINED_NETWORKS, NETWORK_ANNOTATIONS, OWN_NETWORKS
 from gpu_platform.planning.nodes.section import Taint
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.alignment_rule import AlignedPool, alignment_values
@@ -77,6 +78,9 @@ def pod_values(pools: Sequence[PoolPlan], limits: PodLimits) -> Mapping[str, Val
         "device_exceptions": f", except {', '.join(limits.devices)} with the devices in the vendor's manifest"
         if limits.devices
         else "",
+        "network_annotations": NETWORK_ANNOTATIONS,
+        "joined_networks": JOINED_NETWORKS,
+        "own_networks": OWN_NETWORKS,
         "runtime_class_prefix": RUNTIME_CLASS_PREFIX,
         "gpu_taints": _records(
             [
