@@ -13,7 +13,6 @@ process cannot serve hooks.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -23,6 +22,7 @@ import pulumi
 from pulumi.runtime.mocks import MockMonitor
 from pulumi.runtime.settings import get_monitor
 
+from components._run_settings import run_setting
 from gpu_platform.base import names
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.stack.project import project_settings
@@ -100,8 +100,5 @@ def _config(inputs: Mapping[str, Any] | None) -> str | None:
 
 def _rolled() -> Mapping[str, str]:
     """Return the MIG config of all live nodes by pool, as `gpu-platform up` reports it, or an empty mapping."""
-    try:
-        document: object = json.loads(os.environ.get(names.ROLLED_VARIABLE, "{}"))
-    except ValueError:
-        return {}
+    document = run_setting(names.ROLLED_VARIABLE)
     return cast("Mapping[str, str]", document) if isinstance(document, Mapping) else {}

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pulumi
 
+from components._run_settings import run_setting
 from gpu_platform.base import garbage
 from gpu_platform.base.errors import BadInput
+from gpu_platform.base.names import FAILED_VARIABLE
 from gpu_platform.base.paths import stacks_dir
 from gpu_platform.planning.changes import protected
 from gpu_platform.stack.loaded import plan_platform
@@ -28,7 +31,7 @@ def create_platform() -> pulumi.ComponentResource:
     except BadInput as error:
         raise pulumi.RunError(str(error)) from None
 
-    options = pulumi.ResourceOptions(protect=plan.protect)
+    options = pulumi.ResourceOptions(protect=plan.protect, transformations=[delete_failed_first])
     # Import components and SDKs only for a valid stack, because the import takes a third of the start-up time.
     if plan.kind == "environment":
         from components.environment import Environment
@@ -46,3 +49,15 @@ def create_platform() -> pulumi.ComponentResource:
     for name, value in component.exports.items():
         pulumi.export(name, value)
     return component
+
+
+def delete_failed_first(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
+    """Delete a resource whose creation failed before Pulumi creates it again. Leave all other resources unchanged.
+
+    The failed resource may still use its name, or the capacity and quota that its replacement needs.
+    """
+    failed = cast("list[str]", run_setting(FAILED_VARIABLE) or [])
+    if f"{args.type_}::{args.name}" not in failed:
+        return None
+    first = pulumi.ResourceOptions(delete_before_replace=True)
+    return pulumi.ResourceTransformationResult(args.props, pulumi.ResourceOptions.merge(args.opts, first))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -15,6 +14,7 @@ from components._admission_policy import bound_policy, mutating_policy, policy_s
 from components._in_namespace import role_ref
 from components._kubernetes_object import KubernetesObject, Manifest
 from components._options import child_options
+from components._run_settings import run_setting
 from gpu_platform.base import names
 from gpu_platform.planning.queues.queue_admission import (
     QUEUED_RESOURCES,
@@ -249,10 +249,7 @@ def held_queues() -> Mapping[str, Mapping[str, str]]:
     `gpu-platform` passes the held queues. If it did not start the program, the result is empty. A held queue does
     not become active before the hold ends, so Pulumi must not wait for it.
     """
-    try:
-        document: object = json.loads(os.environ.get(names.HELD_VARIABLE, "{}"))
-    except ValueError:
-        return {}
+    document = run_setting(names.HELD_VARIABLE)
     return cast("Mapping[str, Mapping[str, str]]", document) if isinstance(document, dict) else {}
 
 

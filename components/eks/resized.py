@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Collection
 from typing import cast
 
+from components._run_settings import run_setting
 from gpu_platform.base.names import RESIZED_VARIABLE
 
 
@@ -14,8 +13,5 @@ def resized() -> Collection[str]:
     """Return the names of the pools whose `count` was edited, as `gpu-platform` reports them. The result is empty
     if `gpu-platform` did not start the program.
     """
-    try:
-        document: object = json.loads(os.environ.get(RESIZED_VARIABLE, "[]"))
-    except ValueError:
-        return ()
+    document = run_setting(RESIZED_VARIABLE)
     return cast("list[str]", document) if isinstance(document, list) else ()

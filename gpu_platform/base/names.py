@@ -56,6 +56,7 @@ CHECKPOINTS_ANNOTATION: Final = (
 MIG_ROLLOUT_ANNOTATION: Final = "gpu-platform.dev/mig-rollout"  # reason why `up` has cordoned a node
 ROLLED_VARIABLE: Final = "GPU_PLATFORM_ROLLED"  # JSON with the MIG config of all live nodes, by pool
 RESIZED_VARIABLE: Final = "GPU_PLATFORM_RESIZED"  # JSON with the pools to which `up` applies `count`
+FAILED_VARIABLE: Final = "GPU_PLATFORM_FAILED"  # JSON with the cloud resources whose creation failed
 HELD_VARIABLE: Final = "GPU_PLATFORM_HELD"  # JSON with the stopPolicy of held queues, by team and kind of queue
 SYSTEM_NODES: Final = "cluster.create.system"  # stands for the system nodes in RESIZED_VARIABLE
 MIG_FIELD_MANAGER: Final = (

@@ -173,9 +173,16 @@ def engine(tmp_path: Path, otherwise: str) -> PulumiEngine:
     return PulumiEngine(find_cli(install=False), "local", project=tmp_path / "project")
 
 
+def failing_preview(tmp_path: Path, told: str) -> PulumiEngine:
+    return engine(
+        tmp_path,
+        f'case "$*" in *select*) exit 0 ;; *export*) echo "{{}}" ;; *) printf "{told}"; exit 255 ;; esac',
+    )
+
+
 def test_a_failed_preview_tells_the_diagnostics_and_no_more(tmp_path: Path, backend: str) -> None:
     told = "Previewing update\\n\\nDiagnostics:\\n  pool: error: no nodes\\n\\nResources:\\n    3 unchanged\\n"
-    failing = engine(tmp_path, f'case "$*" in *"stack select"*) exit 0 ;; *) printf "{told}"; exit 255 ;; esac')
+    failing = failing_preview(tmp_path, told)
 
     with pytest.raises(Finding) as caught:
         failing.preview()
@@ -187,7 +194,7 @@ def test_a_failed_preview_hides_the_traceback_of_the_program(tmp_path: Path, bac
         "Previewing update\\nDiagnostics:\\n  pool: error: no nodes\\n  Traceback (most recent call last):\\n"
         "    File program.py, line 3\\n  KeyboardInterrupt\\n"
     )
-    failing = engine(tmp_path, f'case "$*" in *"stack select"*) exit 0 ;; *) printf "{told}"; exit 255 ;; esac')
+    failing = failing_preview(tmp_path, told)
 
     with pytest.raises(Finding) as caught:
         failing.preview()
@@ -221,6 +228,31 @@ def test_a_cluster_that_is_gone_tells_how_to_remove_its_objects_from_the_state()
         "Diagnostics:\n  operator:\n    error: can't delete Helm Release with unreachable cluster.\n"
     )
     assert "run `PULUMI_K8S_DELETE_UNREACHABLE=true pulumi -C" in told
+
+
+def test_a_node_group_whose_creation_failed_is_not_refreshed_but_created_again(
+    tmp_path: Path, backend: str
+) -> None:
+    type_ = "aws:eks/nodeGroup:NodeGroup"
+    urn = f"urn:pulumi:local::gpu-platform::gpu-platform:index:EksNodePool${type_}::train"
+    failed = {"type": type_, "urn": urn, "initErrors": ["unexpected state 'CREATE_FAILED'"]}
+    (tmp_path / "state").write_text(json.dumps({"deployment": {"resources": [failed]}}), "utf-8")
+    ended = {"kind": "refresh", "startTime": "2026-01-01T00:00:00.000Z", "message": "", "result": "succeeded"}
+    (tmp_path / "runs").write_text(json.dumps([{**ended, "environment": {}, "config": {}}]), "utf-8")
+    log = tmp_path / "log"
+    script = (
+        f'printf "%s %s\\n" "$GPU_PLATFORM_FAILED" "$*" >> {log}; '
+        f'case "$*" in *export*) /bin/cat {tmp_path}/state ;; *history*) /bin/cat {tmp_path}/runs ;; '
+        '*" up "*) exit 255 ;; esac'
+    )
+    with pytest.raises(Finding):
+        engine(tmp_path, script).up()
+    commands = log.read_text("utf-8").splitlines()
+    (refresh,) = (one for one in commands if " refresh " in one)
+    (update,) = (one for one in commands if " up " in one)
+    assert f"--exclude {urn}" in refresh
+    assert f"--replace {urn}" in update
+    assert update.startswith(json.dumps([f"{type_}::train"]))
 
 
 def test_a_failure_without_diagnostics_tells_standard_error(tmp_path: Path, backend: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from pulumi.automation import EngineEvent
 
 from gpu_platform.deploy.changes import Action, Change
-from gpu_platform.deploy.pulumi.pulumi_engine import Steps
+from gpu_platform.deploy.pulumi.pulumi_engine import Steps, failed_operations
 from gpu_platform.live.objects import ObjectKey
 
 
@@ -126,3 +126,18 @@ def test_changed_fields_are_read_by_their_paths() -> None:
         "spec.items[0].a: 1 → 1",
         "spec.items[7].a: (not set) → (not set)",
     ]
+
+
+def test_only_creations_that_failed_for_good_are_repeated() -> None:
+    def failed(type_: str, *errors: str) -> tuple[str, ...]:
+        operations = failed_operations([{"type": type_, "urn": "it", "initErrors": list(errors)}])
+        return (*operations.releases, *operations.creations)
+
+    group, pool, release = "aws:eks/nodeGroup:NodeGroup", "gcp:container/nodePool:NodePool", "helm.sh/v3:Release"
+    assert failed(group, "unexpected state 'CREATE_FAILED', wanted target 'ACTIVE'") == ("it",)
+    assert failed(pool, 'NodePool train was created in the error state "ERROR"') == ("it",)
+    assert failed(f"kubernetes:{release}", "failed") == ("it",)
+    assert not failed(pool, 'NodePool train was created in the error state "RUNNING_WITH_ERROR"')
+    assert not failed(group, "timeout while waiting for state to become 'ACTIVE' (last state: 'CREATING')")
+    assert not failed("aws:ec2/instance:Instance", "unexpected state 'CREATE_FAILED'")
+    assert not failed(group)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 from pulumi import automation
 
 from gpu_platform.base.errors import Finding, UnknownOutcome
+from gpu_platform.base.names import FAILED_VARIABLE
 from gpu_platform.base.paths import PROJECT_ROOT
 from gpu_platform.deploy.changes import Action, Change, Changes, FieldChange
 from gpu_platform.deploy.pulumi.pulumi_cli import PulumiCli
@@ -48,6 +49,56 @@ class InterruptedCreation:
     type: str
     name: str
     deleted_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FailedOperations:
+    """URNs of resources whose last operation failed.
+
+    `releases` are Helm releases whose upgrade failed. Helm rolled them back, but the state has the new values.
+    Pulumi repeats the upgrade because the state also has the error. A refresh removes the error, and Pulumi then
+    finds no change if the upgrade only added or only removed values (pulumi/pulumi#17949, open; Read in
+    helm_release.go of pulumi-kubernetes v4.34.2; read 2026-11-30).
+
+    `creations` are cloud resources whose creation failed. Terraform marks them as tainted and creates them again,
+    but Pulumi only updates them, and forgets the error in a refresh (pulumi/pulumi-gcp#2700; read 2026-11-30).
+    """
+
+    releases: tuple[str, ...]
+    creations: tuple[str, ...]
+
+
+# Part of the error if a creation failed for good. Others can still succeed, such as a node pool that lacks nodes.
+# Sources: NodegroupStatus and AddonStatus of the EKS API; resourceContainerNodePoolCreate of
+# terraform-provider-google; crossplane-contrib/provider-aws#1447; read 2026-11-30.
+_FAILED_CREATIONS: Final[Mapping[str, str]] = {
+    "aws:eks/addon:Addon": "'CREATE_FAILED'",
+    "aws:eks/nodeGroup:NodeGroup": "'CREATE_FAILED'",
+    "gcp:container/nodePool:NodePool": 'error state "ERROR"',
+}
+
+
+def failed_operations(resources: Sequence[Mapping[str, Any]]) -> FailedOperations:
+    """Return the failed operations that the resources of a state record."""
+    failed = [one for one in resources if one.get("initErrors")]
+    return FailedOperations(
+        releases=tuple(str(one["urn"]) for one in failed if one["type"] == HELM_RELEASE_TYPE),
+        creations=tuple(str(one["urn"]) for one in failed if _creation_failed(one)),
+    )
+
+
+def _creation_failed(resource: Mapping[str, Any]) -> bool:
+    part = _FAILED_CREATIONS.get(str(resource["type"]))
+    return part is not None and any(part in str(error) for error in resource["initErrors"])
+
+
+def _created_again(stack: automation.Stack, failed: FailedOperations) -> dict[str, Any]:
+    """Return the options of a run that creates failed resources again, and tell the program to delete them
+    first.
+    """
+    replaced = json.dumps(["::".join(_type_and_name(urn)) for urn in failed.creations])
+    stack.workspace.env_vars = {**stack.workspace.env_vars, FAILED_VARIABLE: replaced}
+    return {"replace": list(failed.creations) or None}
 
 
 class PulumiEngine:
@@ -97,18 +148,20 @@ class PulumiEngine:
         After a refresh, policy packs would also check changes by others, and a violation would prevent the repair.
         """
         stack, steps = self._stack(), Steps()
+        failed = failed_operations(self._resources())
         with _clean_errors("preview", self._stack_name):
-            stack.preview(on_event=steps, refresh=True, **self._common)
+            stack.preview(on_event=steps, refresh=True, **_created_again(stack, failed), **self._common)
         if steps.replaces_objects_of_one_cluster:
             raise Finding(_NEW_ADDRESS.format(stack=self._stack_name))
-        retried = {_key(urn, {}) for urn in self._failed_releases()}
-        return Changes(self._stack_name, tuple(_with_retry(one, retried) for one in steps.changes))
+        return Changes(self._stack_name, tuple(_with_retry(one, failed) for one in steps.changes))
 
     def up(self) -> Changes:
         """Deploy the stack, check it with the policy packs, and return the changes."""
-        stack, steps = self._refreshed(), Steps()
+        failed = failed_operations(self._resources())
+        stack, steps = self._refreshed(failed), Steps()
         with _clean_errors("up", self._stack_name):
-            stack.up(on_event=steps, show_secrets=False, **self._policies, **self._common)
+            again = _created_again(stack, failed)
+            stack.up(on_event=steps, show_secrets=False, **again, **self._policies, **self._common)
         return Changes(self._stack_name, tuple(steps.changes))
 
     def destroy(self) -> Changes:
@@ -209,28 +262,17 @@ class PulumiEngine:
             return {}
         return json.loads(result.stdout).get("deployment") or {}
 
-    def _refreshed(self) -> automation.Stack:
-        """Return the stack after a refresh of its state, so that `up` repairs changes by others."""
+    def _refreshed(self, failed: FailedOperations) -> automation.Stack:
+        """Return the stack after a refresh of its state, so that `up` repairs changes by others.
+
+        A refresh would remove the errors of failed operations from the state.
+        """
         stack = self._stack()
         # If `up` refreshed the state itself, the policy packs would also check changes by others.
         # A policy violation in such a change would prevent `up` from repairing the change.
         with _clean_errors("refresh", self._stack_name):
-            stack.refresh(show_secrets=False, exclude=self._failed_releases(), **self._common)
+            stack.refresh(show_secrets=False, exclude=[*failed.releases, *failed.creations], **self._common)
         return stack
-
-    def _failed_releases(self) -> list[str]:
-        """Return the URNs of Helm releases whose last upgrade failed.
-
-        Helm rolled these releases back, but the state has the new values. Pulumi repeats the upgrade because the
-        state also has the error. A refresh removes the error, and Pulumi then finds no change if the upgrade only
-        added or only removed values (pulumi/pulumi#17949, open; Read in helm_release.go of pulumi-kubernetes
-        v4.34.2; read 2026-11-30).
-        """
-        return [
-            str(one["urn"])
-            for one in self._resources()
-            if one["type"] == HELM_RELEASE_TYPE and one.get("initErrors")
-        ]
 
     def _stack(self) -> automation.Stack:
         with _clean_errors("select", self._stack_name):
@@ -360,20 +402,29 @@ class Steps:
             self.changes.append(Change(action, _key(step.urn, state.inputs or {}), _fields(step)))
 
 
-def _with_retry(change: Change, retried: Collection[ObjectKey]) -> Change:
-    """Return the change, or an update if `up` repeats a failed upgrade that the preview does not find."""
-    if change.action is not Action.UNCHANGED or change.key not in retried:
-        return change
-    return replace(change, action=Action.UPDATE, reason="the last upgrade failed and was rolled back")
+def _with_retry(change: Change, failed: FailedOperations) -> Change:
+    """Return the change with its reason if `up` repeats a failed operation. The preview of a failed upgrade finds
+    no change.
+    """
+    if change.action is Action.UNCHANGED and change.key in {_key(urn, {}) for urn in failed.releases}:
+        return replace(change, action=Action.UPDATE, reason="the last upgrade failed and was rolled back")
+    if change.action is Action.REPLACE and change.key in {_key(urn, {}) for urn in failed.creations}:
+        return replace(change, reason="its creation failed")
+    return change
 
 
 def _key(urn: str, inputs: Mapping[str, Any]) -> ObjectKey:
     """Return the key of a Kubernetes object. The key of any other resource contains only its type and name."""
-    type_, name = urn.split("::", 3)[2:]
-    type_ = type_.rpartition("$")[2]
+    type_, name = _type_and_name(urn)
     if type_.startswith(KUBERNETES_PREFIX) and "apiVersion" in inputs and "kind" in inputs:
         return object_key(inputs)
     return ObjectKey("", type_, "", name)
+
+
+def _type_and_name(urn: str) -> tuple[str, str]:
+    """Return the type of a resource without its parents' types, and its name."""
+    types, name = urn.split("::", 3)[2:]
+    return types.rpartition("$")[2], name
 
 
 def _fields(step: automation.StepEventMetadata) -> tuple[FieldChange, ...]:
