@@ -111,8 +111,11 @@ _OF_AUTHORIZER: Final = (
     ("resource", _RESOURCES, _GROUP, "string"),
     ("subresource", _RESOURCES, _RESOURCES, "string"),
 )
-_EXTENSIONS_OF_1_32: Final = ("bindings", "optional", "sets", "two-var-comprehensions")
-_EXTENSIONS: Final = (*_EXTENSIONS_OF_1_32, "lists")
+_EXTENSIONS: Final = {"bindings": 0, "optional": 0, "sets": 0, "two-var-comprehensions": 0, "lists": 35}
+"""Extensions, each with the first minor release that accepts it in new expressions."""
+_SEMVER_FROM: Final = 34
+_OLDEST: Final = 33
+NEWEST: Final = 36
 
 
 def environment(
@@ -120,19 +123,19 @@ def environment(
     messages: Iterable[descriptor_pb2.FileDescriptorProto] = (),
     members: Iterable[tuple[str, ...]] = (),
     *,
-    on_oldest: bool = False,
+    minor: int = NEWEST,
 ) -> cel.Env:
     """Return the environment for expressions with these variables.
 
-    `messages` and `members` are types and member functions that exist only in these expressions. With `on_oldest`,
-    the environment has only what all supported releases of Kubernetes accept.
+    `messages` and `members` are types and member functions that exist only in these expressions. The environment
+    has what Kubernetes 1.`minor` accepts in new expressions.
     """
     known = [
-        [row for row in rows if not (on_oldest and _SEMVER in row)]  # since 1.33
+        [row for row in rows if _SEMVER not in row or minor >= _SEMVER_FROM]
         for rows in (GLOBAL, (*MEMBER, *members))
     ]
     kubernetes = [*_declared(known[0], is_member=False), *_declared(known[1], is_member=True)]
-    names = ", ".join(f"{{name: {one}}}" for one in (_EXTENSIONS_OF_1_32 if on_oldest else _EXTENSIONS))
+    names = ", ".join(f"{{name: {one}}}" for one, first in _EXTENSIONS.items() if minor >= first)
     return cel.NewEnv(
         descriptor_pool=_messages(messages),
         config=cel.NewEnvConfigFromYaml(f"extensions: [{names}]"),
@@ -153,7 +156,7 @@ def admission_environment(variables: Mapping[str, cel.Type]) -> cel.Env:
             **{f"variables.{name}": kind for name, kind in variables.items()},
         },
         members=_OF_AUTHORIZER,
-        on_oldest=True,
+        minor=_OLDEST,
     )
 
 

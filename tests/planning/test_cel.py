@@ -121,6 +121,19 @@ def test_the_cel_library_is_imported_only_for_a_selector() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+@pytest.mark.parametrize("call", ["flatten", "sort", "distinct"])
+def test_a_list_function_of_1_34_has_a_note_because_1_34_refuses_it(call: str) -> None:
+    text = f"[device.driver].{call}() == ['gpu.nvidia.com']"
+    assert check_cel(text) is None
+    (note,) = selector_notes(text)
+    assert call in note.what
+    assert "Kubernetes 1.34 refuses it" in note.why
+
+
+def test_a_semantic_version_has_no_note_because_1_34_accepts_it() -> None:
+    assert not selector_notes("device.driver == 'gpu.nvidia.com' && semver('1.0.0').major() == 1")
+
+
 @given(st.text(alphabet="device.attributes['gpu.nvidia.com']()&|=!<>? :,{}\"\\ x1\n\0é", max_size=60))
 def test_any_text_gives_an_answer_and_never_a_crash(text: str) -> None:
     mistake = check_cel(text)

@@ -137,7 +137,7 @@ def _checked(text: str) -> tuple[Mistake | None, tuple[Note, ...]]:
     except RuntimeError as error:  # the only exception class that the library raises
         return _mistake(text, str(error)), ()
     mistake = _wrong_result(result, usage) or _wrong_constant(usage)
-    return mistake, () if mistake else tuple(_notes(usage))
+    return mistake, () if mistake else (*_release_notes(text, usage), *_notes(usage))
 
 
 # -- mistakes ---------------------------------------------------------------------------------------------
@@ -212,6 +212,17 @@ def _wrong_constant(usage: Usage) -> Mistake | None:
 
 
 # -- notes ------------------------------------------------------------------------------------------------
+
+
+def _release_notes(text: str, usage: Usage) -> Iterator[Note]:
+    """Yield a note if Kubernetes 1.34 refuses the expression, although newer releases accept it."""
+    from gpu_platform.planning.dra.cel_environment import environment
+
+    try:
+        environment(whole_device=usage.whole_device, on_oldest=True).compile(text)
+    except RuntimeError as error:  # the only exception class that the library raises
+        mistake = _mistake(text, str(error))
+        yield Note(mistake.found, "Kubernetes 1.34 refuses it, and only newer releases accept it")
 
 
 def _notes(usage: Usage) -> Iterator[Note]:

@@ -36,6 +36,7 @@ _STANDARD: Final = (  # only for suggestions; the library declares these itself
     ),
 )
 _DEVICE: Final = "kubernetes.DRADevice"
+_OLDEST: Final = 34
 
 
 def known_names() -> tuple[str, ...]:
@@ -48,8 +49,9 @@ def known_names() -> tuple[str, ...]:
 
 
 @cache
-def environment(*, whole_device: bool) -> cel.Env:
-    """Return the declarations for a device selector.
+def environment(*, whole_device: bool, on_oldest: bool = False) -> cel.Env:
+    """Return the declarations for a device selector. With `on_oldest`, it has only what the oldest Kubernetes
+    release with DRA accepts.
 
     Attributes and capacities are maps of maps, which a protobuf message cannot have as a field. They are declared
     as separate variables next to the message, unless an expression uses `device` as a whole.
@@ -58,7 +60,8 @@ def environment(*, whole_device: bool) -> cel.Env:
     if not whole_device:
         variables["device.attributes"] = cel.Type("map<string,map<string,any>>")
         variables["device.capacity"] = cel.Type(f"map<string,map<string,{kubernetes_cel.QUANTITY}>>")
-    return kubernetes_cel.environment(variables, [_device()])
+    minor = _OLDEST if on_oldest else kubernetes_cel.NEWEST
+    return kubernetes_cel.environment(variables, [_device()], minor=minor)
 
 
 def literal_error(function: str, text: str) -> str:
