@@ -7,7 +7,8 @@ import pulumi_kubernetes as k8s
 
 from components._in_namespace import admit_priority_classes, own_namespace
 from components._options import child_options
-from gpu_platform.planning.operator.section import HELM_SECONDS, DraDriverPlan
+from gpu_platform.planning.clouds.daemonsets import HELM_SECONDS
+from gpu_platform.planning.operator.section import DraDriverPlan
 
 # The kubelet plugin and the IMEX daemons need access to the host.
 _POD_SECURITY = "privileged"

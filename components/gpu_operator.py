@@ -14,7 +14,8 @@ from components._options import child_options
 from components.config_map import GpuSharing, MigLayout
 from components.dra_driver import DraDriver
 from gpu_platform.base import names
-from gpu_platform.planning.operator.section import HELM_SECONDS, OperatorPlan
+from gpu_platform.planning.clouds.daemonsets import HELM_SECONDS
+from gpu_platform.planning.operator.section import OperatorPlan
 
 _DRIVER = "default"  # name of the NVIDIADriver that the chart creates for all nodes
 CHART_REPOSITORY = "https://helm.ngc.nvidia.com/nvidia"

@@ -6,6 +6,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components._options import child_options
+from gpu_platform.planning.clouds.daemonsets import HELM_SECONDS
 from gpu_platform.planning.clouds.eks.cluster_plan import HelmChartPlan
 
 
@@ -36,6 +37,7 @@ def install(plan: HelmChartPlan, opts: pulumi.ResourceOptions) -> None:
             repository_opts=k8s.helm.v3.RepositoryOptsArgs(repo=plan.repository),
             values=dict(plan.values),
             atomic=True,
+            timeout=HELM_SECONDS,
         ),
         opts=opts,
     )

@@ -218,6 +218,17 @@ def test_a_release_that_a_killed_run_left_pending_tells_what_to_do() -> None:
     assert "run `helm rollback RELEASE --namespace NAMESPACE`, then the same command again" in told
 
 
+@pytest.mark.parametrize("cause", ["context deadline exceeded", "timed out waiting for the condition"])
+def test_a_rolled_back_release_names_nodes_that_are_not_ready_as_a_cause(cause: str) -> None:
+    refused = f"release gpu-operator failed, and has been rolled back due to atomic being set: {cause}"
+    assert "nodes that are not ready" in _diagnostics(f"Diagnostics:\n  gpu-operator:\n    error: {refused}\n")
+
+
+def test_a_release_that_was_refused_does_not_name_nodes() -> None:
+    refused = "release gpu-operator failed, and has been rolled back due to atomic being set: exceeded quota"
+    assert "not ready" not in _diagnostics(f"Diagnostics:\n  gpu-operator:\n    error: {refused}\n")
+
+
 def test_a_release_that_was_deleted_after_its_upgrade_failed_tells_what_to_do() -> None:
     told = _diagnostics('Diagnostics:\n  gpu-operator:\n    error: "gpu-operator" has no deployed releases\n')
     assert "refresh --yes --stack STACK`, then the same command again" in told

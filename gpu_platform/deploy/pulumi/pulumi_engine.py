@@ -328,6 +328,11 @@ _PRIORITY: Final = re.compile(r"PriorityClass\.scheduling\.k8s\.io \"([^\"]+)\" 
 # Helm refuses to change a release whose last operation is pending. A killed operation stays pending.
 # Sources: errPending in helm v3.20.2, pkg/action; pulumi/pulumi-kubernetes#2054 (open); read 2026-11-30.
 _PENDING: Final = "another operation (install/upgrade/rollback) is in progress"
+# Helm waits until the new pods of DaemonSets run on all nodes, and rolls the release back after its time limit.
+# The old pod on a node that is not ready is never deleted. Sources: pkg/kube/ready.go of helm v3.20.2;
+# kubernetes/kubernetes#85878 and #117204; read 2026-11-30.
+_ATOMIC: Final = "due to atomic being set"
+_TIMED_OUT: Final = ("context deadline exceeded", "timed out waiting for the condition")
 # A release whose upgrade failed is not refreshed, so its deletion with Helm is not noticed.
 _NOT_DEPLOYED: Final = "has no deployed releases"
 
@@ -345,6 +350,11 @@ def _ways_on(text: str) -> Iterator[str]:
             "prints its name, namespace and status. If no other run changes it, run `helm rollback RELEASE "
             "--namespace NAMESPACE`, then the same command again. If the status is pending-install, use `helm "
             "uninstall` instead"
+        )
+    if _ATOMIC in text and any(one in text for one in _TIMED_OUT):
+        yield (
+            "Helm waits for the pods of a release on all nodes, also on nodes that are not ready: `kubectl get "
+            "nodes` lists them. Repair these nodes or delete their Node objects, then run the same command again"
         )
     if _NOT_DEPLOYED in text:
         yield (

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gpu_platform.base import names
+from gpu_platform.planning.clouds.daemonsets import UPDATE_STRATEGY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,7 @@ _PROMETHEUS: Final[Mapping[str, Any]] = {
     "grafana": {"enabled": False},
     # Without this list, kube_node_labels has no labels, and the alert on failed MIG changes never fires.
     "kube-state-metrics": {"metricLabelsAllowlist": [f"nodes=[{names.MIG_STATE_LABEL},{names.POOL_LABEL}]"]},
+    "prometheus-node-exporter": {"updateStrategy": UPDATE_STRATEGY},
     "prometheus": {
         "prometheusSpec": {
             # Prometheus selects monitors and rules in every namespace, with any labels.

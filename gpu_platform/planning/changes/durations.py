@@ -10,10 +10,10 @@ from gpu_platform.base import names
 from gpu_platform.base.quantity import counted, duration_text
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.changes.pools import PoolChange
+from gpu_platform.planning.clouds.daemonsets import HELM_SECONDS
 from gpu_platform.planning.clouds.section import Timeouts
 from gpu_platform.planning.mig.progress import CHANGE_SECONDS
 from gpu_platform.planning.operator.driver_upgrades import EVICTION_SECONDS
-from gpu_platform.planning.operator.section import HELM_SECONDS
 from gpu_platform.planning.plan import EnvironmentPlan, Plan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.sharing.section import MigRollPlan

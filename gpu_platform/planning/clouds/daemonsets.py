@@ -48,6 +48,17 @@ class DaemonSet:
     pods: int = 1
 
 
+HELM_SECONDS: Final = 900
+"""How long Helm waits for the pods of a release that has a DaemonSet, before it rolls the release back."""
+UPDATE_STRATEGY: Final[Mapping[str, Any]] = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}}
+"""Update strategy of DaemonSets in charts, which replaces their pods in at most ten steps.
+
+A change of the tolerations, such as those for the taint of a new pool, replaces the pods on all nodes. Kubernetes
+replaces one pod at a time by default, so on large clusters Helm would roll each change back. Sources:
+kubernetes-sigs/node-feature-discovery v0.19.0, values.yaml of the chart; helm v3.20.2, pkg/kube/ready.go;
+helm/helm#5219; kubernetes/kubernetes#117204; read 2026-11-30.
+"""
+
 OPERANDS_PER_NODE: Final = 12
 """Number of pods of the operator and of GPU Feature Discovery on a node, including validation pods that run once.
 """

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from gpu_platform.base import names
 from gpu_platform.catalog import Catalog, OperatorRelease
-from gpu_platform.planning.clouds.daemonsets import OPERANDS_PER_NODE
+from gpu_platform.planning.clouds.daemonsets import OPERANDS_PER_NODE, UPDATE_STRATEGY
 from gpu_platform.planning.clouds.gpu_parts import gpu_parts, plan_gpu_parts
 from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.clouds.protocol import OperatorSettings
@@ -324,13 +324,14 @@ def _quota(pools: Sequence[PoolPlan]) -> PriorityQuotaPlan:
 
 
 def _feature_discovery(pools: Sequence[PoolPlan]) -> Mapping[str, Any]:
-    """Return values that allow Node Feature Discovery to run on tainted pools.
+    """Return values that allow Node Feature Discovery to run on tainted pools and to be updated on many nodes.
 
     The operator acts only on nodes that Node Feature Discovery has labelled. Helm replaces the subchart's list of
     tolerations, so the new list repeats the toleration for the control plane.
     """
     own = Toleration(key="node-role.kubernetes.io/control-plane", operator="Exists", effect="NoSchedule")
-    return {_NFD_CHART: {"worker": {"tolerations": camel_case((own, *_tolerations(pools)))}}}
+    tolerations = camel_case((own, *_tolerations(pools)))
+    return {_NFD_CHART: {"worker": {"tolerations": tolerations, "updateStrategy": UPDATE_STRATEGY}}}
 
 
 def _tolerations(pools: Sequence[PoolPlan]) -> tuple[Toleration, ...]:

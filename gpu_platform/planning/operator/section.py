@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.config_maps import ConfigMapPlan
 from gpu_platform.planning.system_priorities import PriorityQuotaPlan
-
-HELM_SECONDS: Final = 900
-"""How long Helm waits for the operator's pods before it rolls the release back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from typing import Any
 from gpu_platform.base import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.catalog.models import Chart
+from gpu_platform.planning.clouds.daemonsets import UPDATE_STRATEGY
 from gpu_platform.planning.clouds.eks.cluster_plan import HelmChartPlan
 from gpu_platform.planning.clouds.eks.labels import EFA_PRESENT_LABEL
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
@@ -37,6 +38,7 @@ def efa_device_plugin(pools: Sequence[PoolPlan], region: str, catalog: Catalog) 
             # The chart selects instance types that support EFA. This label is only on nodes that use EFA.
             "supportedInstanceLabels": {"keys": [EFA_PRESENT_LABEL], "values": ["true"]},
             "tolerations": [_toleration(taint) for taint in sorted(taints, key=lambda one: (one.key, one.effect))],
+            "updateStrategy": UPDATE_STRATEGY,
         },
     )
 
@@ -64,6 +66,7 @@ def dranet(pools: Sequence[PoolPlan], region: str, catalog: Catalog) -> HelmChar
             **_image(chart, region, catalog),
             "supportedInstanceLabels": {"keys": [names.EFA_DRIVER_LABEL], "values": ["dranet"]},
             "tolerations": [_toleration(taint) for taint in sorted(taints, key=lambda one: (one.key, one.effect))],
+            "updateStrategy": UPDATE_STRATEGY,
         },
     )
 
