@@ -71,8 +71,8 @@ class CreateAks(SpecModel):
     """Whether the program creates the resource group of `cluster.resource_group`, or uses an existing one."""
     network: AksNetwork | None = None
     """An existing virtual network. If unset, the program creates one with a single subnet."""
-    nodes_cidr: Annotated[Cidr, SetsProperties(aks=("nodes_cidr",))] = "10.0.0.0/16"
-    """CIDR block of the virtual network and its subnet. Each node has one address."""
+    nodes_cidr: Cidr = "10.0.0.0/16"
+    """CIDR block of the virtual network and its subnet, which cannot change later. Each node has one address."""
     pods_cidr: Annotated[Cidr, SetsProperties(aks=("pods_cidr",))] = "10.244.0.0/16"
     """CIDR block of pods. Each node uses a /24 block. Other networks never see these addresses, so several
     clusters can have the same block.

@@ -44,7 +44,7 @@ WITHOUT_ROW: Mapping[str, str] = {
     r"(pools\[\]\.sharing|sharing\{\})\([a-z-]+\)\.fail_requests_greater_than_one$": _OBJECTS,
     r"cluster\(eks\)\.(create\.(logs_retention_days|scheduling)|iam\.permissions_boundary)$": _OBJECTS,
     r"cluster\(gke\)\.(create\.(private_apis|kms_key|system\.min)|labels|fqdn_policies)$": _OBJECTS,
-    r"cluster\(aks\)\.(tags|create\.(resource_group|network\.outbound|system\.min))$": _OBJECTS,
+    r"cluster\(aks\)\.(tags|create\.(network\.outbound|system\.min))$": _OBJECTS,
     r"cluster\(gke\)\.create\.maintenance\.": _OBJECTS,
     r"(teams\[\]\.identity|team_identities\{\})\.buckets\[\]\.kms_key$": _OBJECTS,
     r"queueing\.(kueue|topology|pods_ready_timeout)$": _OBJECTS,

@@ -39,6 +39,25 @@ def _of_create(cluster: AksClusterPlan, create: CreateAksPlan) -> Iterator[Clust
             loss="rolls-nodes",
             on_loss="AKS replaces the system nodes one by one, and the controllers' pods move to other nodes",
         )
+    if create.subnet is None:
+        yield ClusterSetting(
+            name="nodes_cidr",
+            what="range of the nodes",
+            field="cluster.create.nodes_cidr",
+            values=(create.nodes_cidr,),
+            loss="rolls-nodes",
+            on_loss="Azure does not change the range of a subnet that has nodes, and nodes keep their subnet",
+            fixed=True,
+        )
+    yield ClusterSetting(
+        name="creates_resource_group",
+        what="resource group",
+        field="cluster.create.resource_group",
+        values=("create" if create.creates_resource_group else "existing",),
+        loss="rolls-nodes",
+        on_loss="the resource group contains the cluster, so it can be neither deleted nor created again",
+        fixed=True,
+    )
     yield most_system_nodes(create.system_nodes[1])
     yield api_access(create.api_access)
     yield ClusterSetting(

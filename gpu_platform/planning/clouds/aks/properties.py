@@ -31,7 +31,6 @@ def _cluster(cluster: AksClusterPlan) -> Mapping[str, str]:
         "vnet_subnet_id": (created.subnet or NOT_SET) if created is not None else NOT_SET,
         "disk_encryption_set": (created.disk_encryption_set or NOT_SET) if created is not None else NOT_SET,
         "private": ("true" if created.private else "false") if created is not None else NOT_SET,
-        "nodes_cidr": created.nodes_cidr if created is not None and created.subnet is None else NOT_SET,
         "pods_cidr": created.pods_cidr if created is not None else NOT_SET,
         "services_cidr": created.services_cidr if created is not None else NOT_SET,
     }

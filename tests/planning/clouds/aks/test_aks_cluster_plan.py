@@ -8,7 +8,7 @@ import pytest
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.planning.changes import pool_changes, pool_facts
+from gpu_platform.planning.changes import classify, cluster_facts, pool_changes, pool_facts
 from gpu_platform.planning.clouds.aks.names import agent_pool_name
 from gpu_platform.planning.clouds.aks.plan import AksClusterPlan
 from gpu_platform.stack.loaded import plan_platform
@@ -43,6 +43,26 @@ def test_aks_upgrades_by_one_minor_version_at_a_time(running: str, words: str | 
 
 def test_the_version_of_an_existing_cluster_is_not_changed() -> None:
     assert cloud(EXISTING).kubernetes_problem("1.30") is None
+
+
+def refusals(before: EnvironmentPlan, after: EnvironmentPlan) -> list[tuple[str, str]]:
+    found = classify({"cluster": dict(cluster_facts(before))}, after, load_catalog(), live=None)
+    return [(one.refusal.path, one.refusal.fix) for one in found if one.refusal is not None]
+
+
+def created(**create: Any) -> EnvironmentPlan:
+    return planned(cluster={**CREATED, "create": {**CREATE, **create}})
+
+
+def test_up_refuses_a_new_range_of_nodes_which_azure_does_not_change() -> None:
+    found = refusals(created(nodes_cidr="10.9.0.0/16"), created())
+    assert found == [("cluster.create.nodes_cidr", "write nodes_cidr: 10.9.0.0/16")]
+
+
+@pytest.mark.parametrize(("before", "after"), [("create", "existing"), ("existing", "create")])
+def test_up_refuses_to_delete_or_create_the_resource_group_of_a_cluster(before: str, after: str) -> None:
+    found = refusals(created(resource_group=before), created(resource_group=after))
+    assert found == [("cluster.create.resource_group", f"write resource_group: {before}")]
 
 
 def test_a_new_kubernetes_version_rolls_the_nodes_of_a_new_cluster() -> None:
