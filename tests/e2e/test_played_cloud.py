@@ -6,31 +6,22 @@ The tests run if `pulumi` and its Kubernetes provider are on PATH (CONTRIBUTING.
 
 from __future__ import annotations
 
-import json
-import os
-import shlex
-import signal
-import subprocess
 from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gpu_platform.base.paths import PROJECT_ROOT, sandbox_kubeconfig
+from gpu_platform.base.paths import sandbox_kubeconfig
 from gpu_platform.live.client import KubernetesClient
 from sandbox import control_plane
 from tests.e2e.conftest import VALIDATION_TIMEOUT, Platform
-from tests.support.command_line import COMMAND, Ran
+from tests.e2e.played import STACK, deploy, kill_up, platform_of_the_cloud, run_pulumi
 from tests.support.eventually import eventually
-from tests.support.played_cloud.cloud import Happened, PlayedCloud, played_cloud
-from tests.support.pulumi_cli import NEEDS_PULUMI, environment
+from tests.support.played_cloud.cloud import PlayedCloud, played_cloud
+from tests.support.pulumi_cli import NEEDS_PULUMI
 
 CLUSTER = "e2e-played"
-STACK = "shop"
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 
 pytestmark = [
@@ -53,9 +44,7 @@ def cloud(tmp_path: Any) -> Iterator[PlayedCloud]:
 
 @pytest.fixture
 def platform(cloud: PlayedCloud, tmp_path: Any) -> Platform:
-    env = {**environment(tmp_path / "backend"), **cloud.env}
-    unused: Any = None  # the cluster exists only after the first `up`
-    return Platform(unused, unused, tmp_path, {}, engine="pulumi", env=env)
+    return platform_of_the_cloud(cloud, tmp_path)
 
 
 @pytest.fixture
@@ -99,48 +88,6 @@ def stack() -> dict[str, Any]:
         ],
         "validation": {"timeout": VALIDATION_TIMEOUT},
     }
-
-
-@dataclass(frozen=True)
-class Step:
-    """The announced changes of one deployment, its result, and the events in the simulated cloud."""
-
-    preview: dict[str, Any]
-    up: Ran
-    happened: Happened
-
-    @property
-    def pools(self) -> dict[str, str]:
-        """Return the effect on each pool, as stated by the preview."""
-        return {change["pool"]: change["effect"] for change in self.preview["pool_changes"]}
-
-
-def deploy(platform: Platform, cloud: PlayedCloud, stack: dict[str, Any], *, preview: bool = True) -> Step:
-    """Preview and deploy a stack, and compare the nodes and GPUs in the preview with those that the cloud removed.
-
-    Without `preview`, the comparison uses the announcement that `up` prints before it changes anything.
-    """
-    mark = len(cloud.account.events)
-    statement: dict[str, Any] | None = None
-    if preview:
-        previewed = platform.run("preview", str(platform.write(stack)), "--engine", "pulumi", "--format", "json")
-        assert previewed.code == 0, previewed.err
-        assert cloud.since(mark).events == (), "a preview changes nothing"
-        statement = previewed.json
-    ran = platform.up(stack)
-    assert ran.code == 0, ran.err
-    assert ran.json["validation"]["verdict"] == "pass"
-    if statement is None:
-        statement = ran.json
-    assert ran.json["changes"]["counts"] == statement["changes"]["counts"]
-    happened = cloud.since(mark)
-    stated = {
-        row["subject"].removeprefix("pool "): (row["nodes"], row["gpus"])
-        for row in statement["impact"]["changes"]
-        if row["subject"].startswith("pool ") and row["changes_nodes"]
-    }
-    assert stated == {pool: lost for pool, lost in happened.removed.items() if pool is not None}
-    return Step(statement, ran, happened)
 
 
 def test_each_step_of_a_clusters_life_matches_its_preview(
@@ -230,14 +177,7 @@ def test_an_up_that_was_killed_while_it_created_nodes_names_them_and_is_continue
     del stack["pools"][1]
     file = str(platform.write(stack))
     with cloud.holding(NODE_GROUP, "train"):
-        env, quiet = {**os.environ, **platform.env}, subprocess.DEVNULL
-        command = [*COMMAND, "up", file, "--engine", "pulumi"]
-        running = subprocess.Popen(command, env=env, stdout=quiet, stderr=quiet, start_new_session=True)
-        try:
-            eventually(lambda: pending(platform), ["train"])
-        finally:
-            kill_all(running.pid)
-            running.wait()
+        kill_up(platform, file, "train")
     (orphan,) = cloud.node_groups("train")
 
     locked = platform.up(stack)
@@ -290,36 +230,3 @@ def running_on(client: KubernetesClient) -> list[int]:
     """Return a number for each pod of the notebook: 1 if the pod has a node, and 0 while it waits."""
     pods = client.objects("v1", "Pod", namespace="default", label_selector="app=notebook")
     return [int("nodeName" in pod["spec"]) for pod in pods]
-
-
-def pending(platform: Platform) -> list[str]:
-    """Return the resources whose creation has not finished according to the stack's state."""
-    command = ["pulumi", "-C", str(PROJECT_ROOT), "stack", "export", "--stack", STACK]
-    ran = subprocess.run(command, env={**os.environ, **platform.env}, capture_output=True, text=True, check=False)
-    if ran.returncode != 0:
-        return []  # the stack does not exist yet
-    operations = json.loads(ran.stdout)["deployment"].get("pending_operations") or ()
-    return [operation["resource"]["urn"].rpartition("::")[2] for operation in operations]
-
-
-def run_pulumi(platform: Platform, text: str, *options: str) -> None:
-    """Run the Pulumi CLI command that a message contains in backquotes."""
-    command = text.partition("`pulumi ")[2].partition("`")[0]
-    ran = subprocess.run(
-        ["pulumi", *shlex.split(command), *options],
-        env={**os.environ, **platform.env},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-
-
-def kill_all(pid: int) -> None:
-    """Kill a process and its children, as a power failure would."""
-    children = Path(f"/proc/{pid}/task").glob("*/children")
-    pids = [int(child) for found in children for child in found.read_text("ascii").split()]
-    os.kill(pid, signal.SIGKILL)
-    for child in pids:
-        with suppress(ProcessLookupError):  # the child ended together with its parent
-            os.kill(child, signal.SIGKILL)

@@ -26,6 +26,10 @@ EXISTING: dict[str, Any] = {
 }
 CREATE: dict[str, Any] = {"admins": [ID], "api_access": ["203.0.113.0/24"]}
 CREATED: dict[str, Any] = {**EXISTING, "create": CREATE}
+PRIVATE: dict[str, Any] = {
+    **EXISTING,
+    "create": {"admins": CREATE["admins"], "private": True, "network": {"subnet": SUBNET}},
+}
 POOL: dict[str, Any] = {
     "name": "train",
     "machine_type": "Standard_NC24ads_A100_v4",

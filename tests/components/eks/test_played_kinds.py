@@ -33,4 +33,4 @@ def test_every_kind_that_the_program_registers_is_known(cluster: dict[str, Any],
 @pytest.mark.parametrize("name", SHAPES)
 def test_every_kind_of_the_shapes_of_companies_is_known(name: str) -> None:
     registered = {one.type for one in record_platform(shape(name)).resources if not one.external}
-    assert {one for one in registered if one.startswith(("aws:", "gcp:"))} <= kinds().keys()
+    assert {one for one in registered if one.startswith(("aws:", "azure:", "gcp:"))} <= kinds().keys()

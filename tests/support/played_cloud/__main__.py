@@ -1,4 +1,5 @@
-"""The fake provider that the Pulumi engine starts as `pulumi-resource-aws` or `pulumi-resource-gcp`.
+"""The fake provider that the Pulumi engine starts as `pulumi-resource-aws`, `pulumi-resource-azure` or
+`pulumi-resource-gcp`.
 
 An environment variable names the folder with the simulated account.
 """

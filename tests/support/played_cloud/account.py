@@ -15,6 +15,7 @@ from tests.support.played_cloud.kinds import kinds
 
 ACCOUNT: Final = "123456789012"
 REGION: Final = "us-east-2"
+SUBSCRIPTION: Final = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
 _THREADS: Final = threading.Lock()
 
 
@@ -23,7 +24,7 @@ class Refused(Exception):
 
 
 class Account:
-    """A simulated AWS account: its resources by type and id, and a list of events.
+    """A simulated AWS account and Azure subscription: its resources by type and id, and a list of events.
 
     A resource has `inputs` and `outputs`. An event has `what` and further fields that depend on `what`.
     """
@@ -57,11 +58,18 @@ class Account:
 
     def new_id(self, type_: str, inputs: Mapping[str, Any]) -> str:
         """Return an id for a new resource."""
-        return str(_filled(kinds()[type_].id, inputs))
+        return str(_filled(kinds()[type_].id, {**inputs, "subscription": SUBSCRIPTION}))
 
     def computed(self, type_: str, own_id: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the outputs that the cloud computes for a new resource."""
-        known = {"path": "/", **inputs, "id": own_id, "account": ACCOUNT, "region": REGION}
+        known = {
+            "path": "/",
+            **inputs,
+            "id": own_id,
+            "account": ACCOUNT,
+            "region": REGION,
+            "subscription": SUBSCRIPTION,
+        }
         return {name: _filled(value, known) for name, value in kinds()[type_].outputs.items()}
 
     def refuse_deletion_in_use(self, type_: str, own_id: str) -> None:
@@ -82,13 +90,13 @@ class Store:
 
     @property
     def held(self) -> Path:
-        """File with a resource type and a part of an id. While the file exists, the creation of a matching
-        resource does not finish.
+        """File with a resource type and a part of an id. While the file exists, the creation or update of a
+        matching resource does not finish.
         """
         return self._file.with_name("held")
 
     def holds(self, type_: str, own_id: str) -> bool:
-        """Return whether the creation of a resource must not finish yet, because `held` names the resource."""
+        """Return whether a creation or update must not finish yet, because `held` names the resource."""
         try:
             held, _, name = self.held.read_text("utf-8").partition(" ")
         except FileNotFoundError:

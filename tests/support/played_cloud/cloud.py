@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from gpu_platform.base.paths import PROJECT_ROOT
 from tests.support.played_cloud.account import Account, Store
+from tests.support.played_cloud.azure import AGENT_POOL
 from tests.support.played_cloud.eks import SCHEDULE, run_scheduled
 from tests.support.played_cloud.network import played_network
 from tests.support.played_cloud.services import Services
@@ -23,6 +24,10 @@ from tests.support.played_cloud.services import Services
 FOLDER: Final = "PLAYED_CLOUD"
 _PROVIDER: Final = f"""#!/bin/sh
 PLAYED_VERSION=%s PYTHONPATH={PROJECT_ROOT} exec {sys.executable} -m tests.support.played_cloud "$@"
+"""
+# Replaces `kubelogin get-token`, whose arguments do not contain the cluster.
+_KUBELOGIN: Final = """#!/bin/sh
+exec cat "$PLAYED_CLOUD"/token-*.json
 """
 # Replaces `aws eks get-token --cluster-name NAME`, and prints a token that the API server accepts.
 _AWS: Final = """#!/bin/sh
@@ -34,7 +39,7 @@ exec cat "$PLAYED_CLOUD/token-$2.json"
 @dataclass(frozen=True, slots=True)
 class Happened:
     """How a step changed the nodes of each pool, as numbers of nodes and GPUs. The key None stands for the system
-    nodes.
+    nodes. `created` and `removed` do not count surge nodes.
     """
 
     created: Mapping[str | None, tuple[int, int]]
@@ -72,12 +77,13 @@ class PlayedCloud:
         )
 
     def node_groups(self, pool: str) -> list[str]:
-        """Return the ids of a pool's node groups."""
-        return [
-            own_id
-            for own_id, group in self.account.of("aws:eks/nodeGroup:NodeGroup")
-            if group["inputs"].get("labels", {}).get("gpu-platform.dev/pool") == pool
-        ]
+        """Return the ids of a pool's node groups or agent pools."""
+        found: list[str] = []
+        for type_, labels in (("aws:eks/nodeGroup:NodeGroup", "labels"), (AGENT_POOL, "nodeLabels")):
+            for own_id, group in self.account.of(type_):
+                if group["inputs"].get(labels, {}).get("gpu-platform.dev/pool") == pool:
+                    found.append(own_id)
+        return found
 
     def delete(self, type_: str, own_id: str) -> None:
         """Delete a resource outside Pulumi, as a person would in the console."""
@@ -91,8 +97,8 @@ class PlayedCloud:
 
     @contextmanager
     def holding(self, type_: str, name: str) -> Generator[None]:
-        """Prevent the resources with this type and name from becoming ready. The resources exist, but the engine
-        still waits for them.
+        """Prevent the resources with this type and name from becoming ready. The cloud has created or updated the
+        resources, but the engine still waits for them.
 
         `name` is a part of the resource's id.
         """
@@ -110,8 +116,9 @@ class PlayedCloud:
 def _by_pool(events: Iterable[Mapping[str, Any]]) -> dict[str | None, tuple[int, int]]:
     found: dict[str | None, tuple[int, int]] = {}
     for event in events:
-        nodes, gpus = found.get(event["pool"], (0, 0))
-        found[event["pool"]] = (nodes + 1, gpus + event["gpus"])
+        if not event["surge"]:
+            nodes, gpus = found.get(event["pool"], (0, 0))
+            found[event["pool"]] = (nodes + 1, gpus + event["gpus"])
     return found
 
 
@@ -129,8 +136,10 @@ def played_cloud(folder: Path) -> Generator[PlayedCloud]:
     """Serve the network of an empty account, and yield the account."""
     programs = folder / "bin"
     programs.mkdir()
-    providers = {f"pulumi-resource-{name}": _PROVIDER % version(f"pulumi-{name}") for name in ("aws", "gcp")}
-    for name, text in {**providers, "aws": _AWS}.items():
+    providers = {
+        f"pulumi-resource-{name}": _PROVIDER % version(f"pulumi-{name}") for name in ("aws", "azure", "gcp")
+    }
+    for name, text in {**providers, "aws": _AWS, "kubelogin": _KUBELOGIN}.items():
         (programs / name).write_text(text, "utf-8")
         (programs / name).chmod(0o755)
     with played_network(folder) as network:

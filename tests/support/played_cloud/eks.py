@@ -6,18 +6,11 @@ Rules and order of steps: EKS user guide, "Update a managed node group", "Unders
 
 from __future__ import annotations
 
-import base64
-import json
-import os
 import secrets
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
-from gpu_platform.base.progress import Progress
-from sandbox import control_plane
-from sandbox._layout import ADMIN, Layout
-from tests.support.played_cloud import nodes
+from tests.support.played_cloud import nodes, sandboxes
 from tests.support.played_cloud.account import Account, Refused
 from tests.support.played_cloud.ec2 import template_data
 from tests.support.played_cloud.values import UNKNOWN
@@ -29,6 +22,11 @@ SCHEDULE: Final = "aws:autoscaling/schedule:Schedule"
 _GROUP: Final = "aws:ec2/securityGroup:SecurityGroup"
 _SUBNET: Final = "aws:ec2/subnet:Subnet"
 _ROLE: Final = "aws:iam/role:Role"
+_EFFECTS: Final = {
+    "NO_SCHEDULE": "NoSchedule",
+    "NO_EXECUTE": "NoExecute",
+    "PREFER_NO_SCHEDULE": "PreferNoSchedule",
+}
 _MAX_SKEW: Final = 3  # Kubernetes version skew policy for kubelet and API server
 
 
@@ -52,14 +50,11 @@ class Clusters:
         vpc = subnets[0]["inputs"]["vpcId"]
         group = f"sg-{secrets.token_hex(9)[:17]}"
         account.put(_GROUP, group, {"name": f"eks-cluster-sg-{own_id}", "vpcId": "created by EKS"}, {})
-        status = control_plane.up(own_id, kubernetes=inputs["version"], progress=Progress(quiet=True))
-        layout = Layout(status.data_dir)
-        _write_token(own_id, layout.token(ADMIN))
-        outputs["endpoint"] = status.server
-        outputs["certificateAuthority"] = {"data": base64.b64encode(layout.authority.read_bytes()).decode()}
+        access = sandboxes.start(account, own_id, inputs["version"])
+        outputs["endpoint"] = access.server
+        outputs["certificateAuthority"] = {"data": access.authority}
         outputs["kubernetesNetworkConfig"] = {"ipFamily": "ipv4", "serviceIpv4Cidr": "172.20.0.0/16"}
         outputs["vpcConfig"] = {**inputs["vpcConfig"], "clusterSecurityGroupId": group, "vpcId": vpc}
-        account.record("control plane", cluster=own_id, version=inputs["version"])
 
     def update(
         self, account: Account, own_id: str, old: Properties, new: Properties, outputs: dict[str, Any]
@@ -81,17 +76,15 @@ class Clusters:
                 raise Refused(
                     f"InvalidRequestException: the cluster has nodes of version {version}, which are too old"
                 )
-        control_plane.up(own_id, kubernetes=new["version"], progress=Progress(quiet=True))
-        account.record("control plane", cluster=own_id, version=new["version"])
+        sandboxes.upgrade(account, own_id, new["version"])
 
     def delete(self, account: Account, own_id: str, resource: Properties) -> None:
         if resource["inputs"].get("deletionProtection"):
             raise Refused(
                 f"InvalidRequestException: Cannot delete cluster {own_id} because deletion protection is enabled"
             )
-        control_plane.down(own_id)
+        sandboxes.delete(account, own_id)
         account.remove(_GROUP, resource["outputs"]["vpcConfig"]["clusterSecurityGroupId"])
-        account.record("control plane deleted", cluster=own_id)
 
 
 class NodeGroups:
@@ -113,9 +106,7 @@ class NodeGroups:
         _refuse_newer(outputs["version"], cluster["inputs"]["version"])
         outputs["releaseVersion"] = inputs.get("releaseVersion", f"{outputs['version']}.0-played")
         outputs["instanceTypes"] = inputs.get("instanceTypes", [])
-        group = nodes.NodeGroup(own_id, inputs, outputs, template)
-        for _ in range(inputs["scalingConfig"]["desiredSize"]):
-            nodes.add(account, group)
+        nodes.scale(account, _group(own_id, inputs, outputs, template))
 
     def update(
         self, account: Account, own_id: str, old: Properties, new: Properties, outputs: dict[str, Any]
@@ -131,10 +122,11 @@ class NodeGroups:
             if old.get("version") != new.get("version") and "releaseVersion" not in new:
                 outputs["releaseVersion"] = f"{outputs['version']}.0-played"
             before = {**new, **{name: old[name] for name in ("labels", "taints") if name in old}}
-            nodes.roll(account, nodes.NodeGroup(own_id, before, outputs, template))
-        group = nodes.NodeGroup(own_id, new, outputs, template)
+            minimal = new.get("updateConfig", {}).get("updateStrategy") == "MINIMAL"
+            _roll(account, _group(own_id, before, outputs, template), new_first=not minimal)
+        group = _group(own_id, new, outputs, template)
         if any(old.get(name) != new.get(name) for name in ("labels", "taints")):
-            nodes.relabel(account, group, old)
+            nodes.relabel(account, group, _group(own_id, old, outputs, template))
         # node_group.go sends the sizes only if they differ, so sizes set by an Auto Scaling action stay.
         if old["scalingConfig"] != new["scalingConfig"]:
             nodes.scale(account, group)
@@ -153,7 +145,7 @@ def run_scheduled(account: Account, action: str) -> None:
         if group["name"] == sizes["autoscalingGroupName"]:
             scaling = {**known["inputs"]["scalingConfig"], "desiredSize": sizes["desiredCapacity"]}
             inputs = {**known["inputs"], "scalingConfig": scaling}
-            nodes.scale(account, nodes.NodeGroup(own_id, inputs, known["outputs"], _template(account, inputs)))
+            nodes.scale(account, _group(own_id, inputs, known["outputs"], _template(account, inputs)))
 
 
 class Addons:
@@ -180,6 +172,34 @@ class Addons:
 
     def delete(self, account: Account, own_id: str, resource: Properties) -> None:
         return
+
+
+def _group(own_id: str, inputs: Properties, outputs: Properties, template: Properties) -> nodes.NodeGroup:
+    return nodes.NodeGroup(
+        id=own_id,
+        cluster=inputs["clusterName"],
+        machine_type=template.get("instanceType") or inputs["instanceTypes"][0],
+        size=inputs["scalingConfig"]["desiredSize"],
+        labels=inputs.get("labels", {}),
+        added_labels={
+            "eks.amazonaws.com/nodegroup": inputs["nodeGroupName"],
+            "eks.amazonaws.com/capacityType": inputs.get("capacityType", "ON_DEMAND"),
+        },
+        taints=[{**one, "effect": _EFFECTS[one["effect"]]} for one in inputs.get("taints", ())],
+        names=f"ip-10-0-{secrets.randbelow(256)}-{{}}.us-east-2.compute.internal",
+        source={"template": inputs["launchTemplate"], "version": outputs["version"]},
+    )
+
+
+def _roll(account: Account, group: nodes.NodeGroup, *, new_first: bool) -> None:
+    """Replace every node with a node of the new version. The strategy DEFAULT creates the new node first."""
+    for name in nodes.names_of(account, group.id):
+        if new_first:
+            nodes.add(account, group)
+        nodes.remove(account, group.cluster, name, why="rolled")
+        if not new_first:
+            nodes.add(account, group)
+    account.record("rolled", group=group.id)
 
 
 def _minor(version: str) -> int:
@@ -232,16 +252,3 @@ def _template(account: Account, inputs: Properties) -> dict[str, Any]:
 def at_market(template: Properties) -> str | None:
     """Return the market type of a launch template."""
     return (template.get("instanceMarketOptions") or {}).get("marketType")
-
-
-def _write_token(cluster: str, token: str) -> None:
-    """Write the output of `aws eks get-token` for this cluster."""
-    credential = {
-        "kind": "ExecCredential",
-        "apiVersion": "client.authentication.k8s.io/v1beta1",
-        "spec": {},
-        "status": {"token": token},
-    }
-    file = Path(os.environ["PLAYED_CLOUD"]) / f"token-{cluster}.json"
-    file.touch(mode=0o600)
-    file.write_text(json.dumps(credential), "utf-8")

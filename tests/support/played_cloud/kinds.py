@@ -1,4 +1,5 @@
-"""The resource kinds of the simulated clouds, read from `kinds.yaml` and `kinds_google.yaml`."""
+"""The resource kinds of the simulated clouds, read from `kinds.yaml`, `kinds_azure.yaml` and
+`kinds_google.yaml`."""
 
 from __future__ import annotations
 
@@ -33,6 +34,6 @@ def kinds() -> Mapping[str, Kind]:
     """Return the kinds by Pulumi type."""
     return {
         name: _kind(fields)
-        for file in ("kinds.yaml", "kinds_google.yaml")
+        for file in ("kinds.yaml", "kinds_azure.yaml", "kinds_google.yaml")
         for name, fields in yaml.safe_load((Path(__file__).parent / file).read_text("utf-8")).items()
     }

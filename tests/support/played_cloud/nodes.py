@@ -1,4 +1,4 @@
-"""Instances of a node group, as nodes of the sandbox that simulates its cluster.
+"""Nodes of the sandbox that simulates a cluster. Node groups of EKS and agent pools of AKS create them.
 
 Each creation and removal is an event of the account with the number of GPUs. Tests compare these events with a
 preview.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,9 +18,10 @@ from tests.support.played_cloud.account import Account, Refused
 
 Properties = Mapping[str, Any]
 
-# The GPUs, vCPUs and GiB of memory of each instance type.
-# Source: specifications on docs.aws.amazon.com/ec2/latest/instancetypes (read 2026-11-23).
-INSTANCE_TYPES: Final[Mapping[str, tuple[int, int, int]]] = {
+# The GPUs, vCPUs and GiB of memory of each machine type.
+# Sources: docs.aws.amazon.com/ec2/latest/instancetypes, read 2026-11-23; learn.microsoft.com, "Sizes for virtual
+# machines in Azure", read 2026-11-30.
+MACHINE_TYPES: Final[Mapping[str, tuple[int, int, int]]] = {
     "m6i.large": (0, 2, 8),
     "m7i.large": (0, 2, 8),
     "m6i.xlarge": (0, 4, 16),
@@ -33,115 +34,97 @@ INSTANCE_TYPES: Final[Mapping[str, tuple[int, int, int]]] = {
     "g6e.12xlarge": (4, 48, 384),
     "p4de.24xlarge": (8, 96, 1152),
     "p5.48xlarge": (8, 192, 2048),
-}
-_GROUP_LABEL: Final = "eks.amazonaws.com/nodegroup"
-_EFFECTS: Final = {
-    "NO_SCHEDULE": "NoSchedule",
-    "NO_EXECUTE": "NoExecute",
-    "PREFER_NO_SCHEDULE": "PreferNoSchedule",
+    "Standard_D4ds_v5": (0, 4, 16),
+    "Standard_D8ds_v5": (0, 8, 32),
+    "Standard_NC4as_T4_v3": (1, 4, 28),
+    "Standard_NC16as_T4_v3": (1, 16, 110),
+    "Standard_NC24ads_A100_v4": (1, 24, 220),
+    "Standard_NC48ads_A100_v4": (2, 48, 440),
 }
 _PODS: Final = 58
-# EKS waits 15 minutes for a node to join and become Ready. A sandbox node is Ready within seconds.
+# A cloud waits many minutes for a node to join and become Ready. A sandbox node is Ready within seconds.
 _READY_SECONDS: Final = 120.0
 _UNREADY_TAINTS: Final = {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
-# EKS evicts pods for up to 15 minutes. This limit is short, because tests wait until it expires.
+# A cloud evicts pods for 15 minutes or longer. This limit is short, because tests wait until it expires.
 _DRAIN_SECONDS: Final = 20.0
 _SIMULATED: Final = {"kwok.x-k8s.io/node": "fake"}
 # Annotation that selects the simulated hardware of a sandbox node.
 _MACHINE: Final = "sandbox.gpu-platform.dev/machine-type"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroup:
-    """A node group, with the properties of the nodes that it creates."""
+    """Equal nodes that a cloud creates, scales and replaces together."""
 
     id: str
-    inputs: Properties
-    outputs: Properties
-    template: Properties
+    cluster: str
+    """Name of the sandbox."""
+    machine_type: str
+    size: int
+    """Desired number of nodes."""
+    labels: Mapping[str, str]
+    """Labels that the owner of the group declares."""
+    added_labels: Mapping[str, str]
+    """Labels that the cloud adds."""
+    taints: Sequence[Mapping[str, str]]
+    names: str
+    """Names of the nodes, with `{}` for a random part."""
+    source: Properties
+    """Properties of a new node that other nodes of the group may not have yet."""
 
-    @property
-    def cluster(self) -> str:
-        return self.inputs["clusterName"]
 
-    @property
-    def name(self) -> str:
-        return self.inputs["nodeGroupName"]
+def add(account: Account, group: NodeGroup, *, name: str | None = None, surge: bool = False) -> str:
+    """Start a machine, which joins the cluster as a node. Return the name of the node, which is new by default.
 
-    @property
-    def instance_type(self) -> str:
-        return self.template.get("instanceType") or self.inputs["instanceTypes"][0]
-
-
-def add(account: Account, group: NodeGroup) -> None:
-    """Start an instance, which joins the cluster as a node."""
-    if group.instance_type not in INSTANCE_TYPES:
-        raise Refused(f"InvalidParameterValue: Invalid value '{group.instance_type}' for InstanceType")
-    gpus, cpus, memory = INSTANCE_TYPES[group.instance_type]
-    name = f"ip-10-0-{secrets.randbelow(256)}-{secrets.token_hex(3)}.us-east-2.compute.internal"
+    A `surge` node exists only until the group's other nodes have been replaced.
+    """
+    if group.machine_type not in MACHINE_TYPES:
+        raise Refused(f"InvalidParameter: the machine type {group.machine_type} does not exist")
+    gpus, cpus, memory = MACHINE_TYPES[group.machine_type]
+    name = name or group.names.format(secrets.token_hex(3))
     labels = {
-        **group.inputs.get("labels", {}),
-        _GROUP_LABEL: group.name,
-        "eks.amazonaws.com/capacityType": group.inputs.get("capacityType", "ON_DEMAND"),
+        **group.labels,
+        **group.added_labels,
         "kubernetes.io/arch": "amd64",
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
-        "node.kubernetes.io/instance-type": group.instance_type,
+        "node.kubernetes.io/instance-type": group.machine_type,
     }
-    annotations = {**_SIMULATED, **({_MACHINE: group.instance_type} if gpus else {})}
+    annotations = {**_SIMULATED, **({_MACHINE: group.machine_type} if gpus else {})}
     client = _client(group.cluster)
     client.create(
         {
             "apiVersion": "v1",
             "kind": "Node",
             "metadata": {"name": name, "labels": labels, "annotations": annotations},
-            "spec": {"taints": _taints(group.inputs)},
+            "spec": {"taints": list(group.taints)},
         }
     )
     if not gpus:  # the sandbox's simulator handles only machines with GPUs
         _set_capacity(client, name, {"cpu": str(cpus), "memory": f"{memory}Gi", "pods": str(_PODS)})
     _await_ready(client, name)
-    entry = {"pool": group.inputs.get("labels", {}).get("gpu-platform.dev/pool"), "gpus": gpus}
-    known = {"node": name, "group": group.id, "type": group.instance_type, **entry}
-    account.resources[f"instance {name}"] = {
-        "inputs": {"template": group.inputs["launchTemplate"], "version": group.outputs["version"]},
-        "outputs": known,
-    }
+    entry = {"pool": group.labels.get("gpu-platform.dev/pool"), "gpus": gpus, "surge": surge}
+    known = {"node": name, "group": group.id, "type": group.machine_type, **entry}
+    account.resources[f"instance {name}"] = {"inputs": dict(group.source), "outputs": known}
     account.record("node created", **known)
+    return name
 
 
 def scale(account: Account, group: NodeGroup) -> None:
-    """Scale a group to its desired number of nodes. The Auto Scaling group terminates the oldest nodes."""
-    names = _names(account, group.id)
-    desired = group.inputs["scalingConfig"]["desiredSize"]
-    for name in names[: max(0, len(names) - desired)]:
-        _remove(account, group.cluster, name, why="scaled in")
-    for _ in range(desired - len(names)):
+    """Scale a group to its desired number of nodes. The oldest nodes are deleted."""
+    names = names_of(account, group.id)
+    for name in names[: max(0, len(names) - group.size)]:
+        remove(account, group.cluster, name, why="scaled in")
+    for _ in range(group.size - len(names)):
         add(account, group)
 
 
-def roll(account: Account, group: NodeGroup) -> None:
-    """Replace every node with a node of the new version. The strategy DEFAULT creates the new node first."""
-    minimal = group.inputs.get("updateConfig", {}).get("updateStrategy") == "MINIMAL"
-    for name in _names(account, group.id):
-        if minimal:
-            _remove(account, group.cluster, name, why="rolled")
-            add(account, group)
-        else:
-            add(account, group)
-            _remove(account, group.cluster, name, why="rolled")
-    account.record("rolled", group=group.id)
-
-
-def relabel(account: Account, group: NodeGroup, old: Properties) -> None:
-    """Change a node group's labels and taints on existing nodes, as UpdateNodegroupConfig does.
-
-    Labels and taints from other sources stay.
-    """
+def relabel(account: Account, group: NodeGroup, old: NodeGroup) -> None:
+    """Change the labels and taints of existing nodes. Labels and taints from other sources stay."""
     client = _client(group.cluster)
-    labels = {**dict.fromkeys(old.get("labels", {})), **group.inputs.get("labels", {})}
-    before = {(one["key"], one["effect"]) for one in _taints(old)}
-    for name in _names(account, group.id):
+    labels = {**dict.fromkeys(old.labels), **group.labels}
+    before = {(one["key"], one["effect"]) for one in old.taints}
+    for name in names_of(account, group.id):
         node = client.get("v1", "Node", name)
         if node is None:
             continue
@@ -151,20 +134,39 @@ def relabel(account: Account, group: NodeGroup, old: Properties) -> None:
                 "apiVersion": "v1",
                 "kind": "Node",
                 "metadata": {"name": name, "labels": labels},
-                "spec": {"taints": [*others, *_taints(group.inputs)]},
+                "spec": {"taints": [*others, *group.taints]},
             }
         )
 
 
 def remove_all(account: Account, group: str, cluster: str) -> None:
-    """Drain and terminate every node of a group."""
-    for name in _names(account, group):
-        _remove(account, cluster, name, why="group deleted")
+    """Drain and delete every node of a group."""
+    for name in names_of(account, group):
+        remove(account, cluster, name, why="group deleted")
 
 
 def schedulable(account: Account, cluster: str) -> bool:
     """Return whether a cluster has a node without taints."""
     return any(not node["spec"].get("taints") for node in _client(cluster).objects("v1", "Node"))
+
+
+def names_of(account: Account, group: str) -> list[str]:
+    """Return the nodes of a group, oldest first."""
+    return [
+        key.removeprefix("instance ")
+        for key, resource in account.resources.items()
+        if key.startswith("instance ") and resource["outputs"]["group"] == group
+    ]
+
+
+def remove(account: Account, cluster: str, name: str, *, why: str) -> None:
+    """Drain and delete a node. Raises Refused if a pod cannot be evicted."""
+    client = _client(cluster)
+    _drain(client, name)
+    if (node := client.get("v1", "Node", name)) is not None:
+        client.delete(node)
+    known = account.resources.pop(f"instance {name}")
+    account.record("node removed", why=why, **known["outputs"])
 
 
 def _await_ready(client: KubernetesClient, name: str) -> None:
@@ -177,24 +179,6 @@ def _await_ready(client: KubernetesClient, name: str) -> None:
         if time.monotonic() > deadline:
             raise Refused(f"NodeCreationFailure: Instances failed to join the kubernetes cluster: {name}")
         time.sleep(0.1)
-
-
-def _names(account: Account, group: str) -> list[str]:
-    """Return the nodes of a group, oldest first."""
-    return [
-        key.removeprefix("instance ")
-        for key, resource in account.resources.items()
-        if key.startswith("instance ") and resource["outputs"]["group"] == group
-    ]
-
-
-def _remove(account: Account, cluster: str, name: str, *, why: str) -> None:
-    client = _client(cluster)
-    _drain(client, name)
-    if (node := client.get("v1", "Node", name)) is not None:
-        client.delete(node)
-    known = account.resources.pop(f"instance {name}")
-    account.record("node removed", why=why, **known["outputs"])
 
 
 def _drain(client: KubernetesClient, node: str) -> None:
@@ -215,17 +199,6 @@ def _is_drained(pod: Mapping[str, Any], node: str) -> bool:
     of_daemon_set = any(owner["kind"] == "DaemonSet" for owner in owners)
     ended = pod["status"].get("phase") in ("Succeeded", "Failed")
     return pod["spec"].get("nodeName") == node and not of_daemon_set and not ended
-
-
-def _taints(inputs: Properties) -> list[dict[str, str]]:
-    return [
-        {
-            "key": one["key"],
-            "effect": _EFFECTS[one["effect"]],
-            **({"value": one["value"]} if "value" in one else {}),
-        }
-        for one in inputs.get("taints", ())
-    ]
 
 
 def _set_capacity(client: KubernetesClient, name: str, amounts: Mapping[str, str]) -> None:

@@ -26,7 +26,7 @@ Diff = provider_pb2.PropertyDiff
 
 
 class Provider(provider_pb2_grpc.ResourceProviderServicer):
-    """Simulates the providers `aws` and `gcp`.
+    """Simulates the providers `aws`, `azure` and `gcp`.
 
     `kinds.yaml` defines which changes update or replace a resource. `Services` applies the effects of the changes.
     """

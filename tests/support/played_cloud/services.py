@@ -8,11 +8,23 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from tests.support.played_cloud.account import Account, Refused, Store
+from tests.support.played_cloud.aks import AgentPools, AksClusters
+from tests.support.played_cloud.azure import (
+    AGENT_POOL,
+    ASSIGNMENT,
+    CLUSTER,
+    GROUP,
+    SUBNET,
+    Assignments,
+    ResourceGroups,
+    Subnets,
+)
 from tests.support.played_cloud.ec2 import LaunchTemplates
 from tests.support.played_cloud.eks import Addons, Clusters, NodeGroups
 from tests.support.played_cloud.lookups import look_up
 
-_ID: Final = re.compile(r"(?:vpc|subnet|igw|eipalloc|nat|rtb|sg|lt)-[0-9a-f]{17}")
+# An id of AWS, or a resource ID of Azure. A role assignment has the ID of its scope.
+_ID: Final = re.compile(r"(?:vpc|subnet|igw|eipalloc|nat|rtb|sg|lt)-[0-9a-f]{17}|/subscriptions/\S+")
 _HELD_SECONDS: Final = 0.1
 
 Properties = Mapping[str, Any]
@@ -41,6 +53,11 @@ _SERVICES: Final[Mapping[str, Service]] = {
     "aws:eks/addon:Addon": Addons(),
     "aws:eks/cluster:Cluster": Clusters(),
     "aws:eks/nodeGroup:NodeGroup": NodeGroups(),
+    AGENT_POOL: AgentPools(),
+    ASSIGNMENT: Assignments(),
+    CLUSTER: AksClusters(),
+    GROUP: ResourceGroups(),
+    SUBNET: Subnets(),
 }
 
 
@@ -65,14 +82,13 @@ class Services:
             _refuse_missing(account, inputs)
             own_id = account.new_id(type_, inputs)
             if account.get(type_, own_id) is not None:
-                raise Refused(f"ResourceInUseException: {type_} already exists with the name {own_id}")
+                raise Refused(f"a resource with the ID {own_id!r} already exists: {type_}")
             outputs = {**account.computed(type_, own_id, inputs), **inputs}
             if (service := _SERVICES.get(type_)) is not None:
                 service.create(account, own_id, inputs, outputs)
             account.put(type_, own_id, inputs, outputs)
             account.record("created", type=type_, id=own_id)
-        while self._store.holds(type_, own_id):
-            time.sleep(_HELD_SECONDS)
+        self._hold(type_, own_id)
         return own_id, outputs
 
     def update(self, type_: str, own_id: str, old: Properties, new: Properties) -> dict[str, Any]:
@@ -88,7 +104,8 @@ class Services:
                 service.update(account, own_id, resource["inputs"], new, outputs)
             account.put(type_, own_id, new, outputs)
             account.record("updated", type=type_, id=own_id)
-            return outputs
+        self._hold(type_, own_id)
+        return outputs
 
     def delete(self, type_: str, own_id: str) -> None:
         """Delete a resource. Does nothing if the resource no longer exists."""
@@ -107,13 +124,21 @@ class Services:
         resource = self._store.read().get(type_, own_id)
         return None if resource is None else (resource["inputs"], resource["outputs"])
 
+    def _hold(self, type_: str, own_id: str) -> None:
+        """Wait as long as the account holds the resource."""
+        while self._store.holds(type_, own_id):
+            time.sleep(_HELD_SECONDS)
+
     def look_up(self, token: str, arguments: Properties) -> dict[str, Any]:
         """Return the result of a provider function."""
         return look_up(self._store.read(), token, arguments)
 
 
 def _refuse_missing(account: Account, inputs: Properties) -> None:
-    """Raise Refused if the inputs contain an id that no resource of the account has."""
+    """Raise Refused if the inputs contain an id or a resource group that the account does not have."""
+    group = inputs.get("resourceGroupName")
+    if group is not None and group not in {one["inputs"]["name"] for _, one in account.of(GROUP)}:
+        raise Refused(f"ResourceGroupNotFound: Resource group '{group}' could not be found")
     existing = {key.partition(" ")[2] for key in account.resources}
     for own_id in _ids(inputs):
         if own_id not in existing:

@@ -45,17 +45,24 @@ def has_unknown(value: Any) -> bool:
 
 
 _SETS: Final = {
+    "addressSpaces",
+    "authorizedIpRanges",
     "enabledClusterLogTypes",
+    "identityIds",
     "kubernetesGroups",
     "publicAccessCidrs",
     "resources",
     "routeTableIds",
     "securityGroups",
+    "serviceEndpoints",
     "subnetIds",
     "taints",
     "vpcSecurityGroupIds",
+    "zones",
 }
-"""Lists without order: TypeSet in the schemas of terraform-provider-aws (read 2026-11-23)."""
+"""Lists without order: TypeSet in the schemas of terraform-provider-aws (read 2026-11-23) and
+terraform-provider-azurerm (read 2026-11-30).
+"""
 
 
 def changed_paths(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
