@@ -341,6 +341,11 @@ _NOT_DEPLOYED: Final = "has no deployed releases"
 # read 2026-11-30.
 _UNREACHABLE: Final = ("can't delete Helm Release with unreachable cluster", "PULUMI_K8S_DELETE_UNREACHABLE")
 
+# Google may hold a connection for days after its last instance was deleted. The provider cannot delete it then.
+# Sources: hashicorp/terraform-provider-google#16275 and #18834; pulumi/pulumi-gcp#3354;
+# GoogleCloudPlatform/magic-modules#18476; read 2026-11-30.
+_USED_CONNECTION: Final = "are still using this connection"
+
 
 def _ways_on(text: str) -> Iterator[str]:
     """Yield advice about changes that the API server or Helm rejects although the preview accepts them."""
@@ -366,6 +371,13 @@ def _ways_on(text: str) -> Iterator[str]:
             "If the cluster is only unreachable from here, restore the connection. If the cluster no longer "
             f"exists, run `PULUMI_K8S_DELETE_UNREACHABLE=true pulumi -C {PROJECT_ROOT} refresh --yes --stack "
             "STACK`, which removes its objects from the state, then the same command again"
+        )
+    if _USED_CONNECTION in text:
+        yield (
+            "Managed Lustre still uses the private services access of the VPC. `gcloud lustre instances list` "
+            "shows its instances. Delete those that nobody needs, and then run the same command again. If there is "
+            "no instance left, run `gcloud compute networks peerings delete servicenetworking-googleapis-com "
+            "--network NETWORK` first, because Google can hold the connection for days"
         )
     for name in dict.fromkeys(_PRIORITY.findall(text)):
         yield (
