@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pulumi
 
+from components._helm_release import install
 from components._options import child_options
-from components.eks.efa_plugin import install
-from gpu_platform.planning.clouds.eks.cluster_plan import HelmChartPlan
+from gpu_platform.planning.clouds.section import HelmChartPlan
 
 
 class EfaDraDriver(pulumi.ComponentResource):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pulumi
-import pulumi_kubernetes as k8s
 
+from components._helm_release import install
 from components._options import child_options
-from gpu_platform.planning.clouds.daemonsets import HELM_SECONDS
-from gpu_platform.planning.clouds.eks.cluster_plan import HelmChartPlan
+from gpu_platform.planning.clouds.section import HelmChartPlan
 
 
 class EfaDevicePlugin(pulumi.ComponentResource):
@@ -23,21 +22,3 @@ class EfaDevicePlugin(pulumi.ComponentResource):
         install(args, child_options(self, opts))
         self.release = pulumi.Output.from_input(args.version)
         self.register_outputs({"release": self.release})
-
-
-def install(plan: HelmChartPlan, opts: pulumi.ResourceOptions) -> None:
-    """Register the Helm release of a chart at its pinned version."""
-    k8s.helm.v3.Release(
-        plan.name,
-        k8s.helm.v3.ReleaseArgs(
-            name=plan.name,
-            chart=plan.chart,
-            version=plan.version,
-            namespace=plan.namespace,
-            repository_opts=k8s.helm.v3.RepositoryOptsArgs(repo=plan.repository),
-            values=dict(plan.values),
-            atomic=True,
-            timeout=HELM_SECONDS,
-        ),
-        opts=opts,
-    )

@@ -319,6 +319,27 @@ class AutoscalerPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HelmChartPlan:
+    """A pinned Helm release."""
+
+    name: str
+    chart: str
+    repository: str
+    version: str
+    namespace: str
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DaemonSetPlan:
+    """The name, namespace and Kubernetes pod spec of a platform DaemonSet with pinned images."""
+
+    name: str
+    namespace: str
+    pod_spec: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FabricNics:
     """NICs for traffic between GPUs of different nodes. A node has at least `count` NICs of a kind that the node
     agent recognises.

@@ -16,8 +16,9 @@ from gpu_platform.base import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.catalog.iam_policies import iam_policy
 from gpu_platform.planning.clouds.eks.cluster_autoscaler import SCALED_TAG, owned_tag, slow_start_flags
-from gpu_platform.planning.clouds.eks.cluster_plan import ClusterAutoscalerPlan, HelmChartPlan
+from gpu_platform.planning.clouds.eks.cluster_plan import ClusterAutoscalerPlan
 from gpu_platform.planning.clouds.eks.vpc import plan_iam
+from gpu_platform.planning.clouds.section import HelmChartPlan
 from gpu_platform.planning.sharing.section import SharingPlan
 from gpu_platform.stack.cluster import EksCluster
 

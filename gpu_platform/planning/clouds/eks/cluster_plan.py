@@ -24,6 +24,7 @@ from gpu_platform.planning.clouds.eks.resource_names import role_name
 from gpu_platform.planning.clouds.eks.zones import is_local_zone
 from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.clouds.section import (
+    HelmChartPlan,
     Timeouts,
 )
 
@@ -200,18 +201,6 @@ class KarpenterControllerPlan:
     """ARNs of the KMS keys that encrypt the stack's volumes, or ARNs of aliases of these keys."""
     events: Mapping[str, Mapping[str, Any]]
     """EventBridge patterns of the events that are sent to the queue, by name."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HelmChartPlan:
-    """A pinned Helm release."""
-
-    name: str
-    chart: str
-    repository: str
-    version: str
-    namespace: str
-    values: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,9 +13,9 @@ from gpu_platform.base import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.catalog.models import Chart
 from gpu_platform.planning.clouds.daemonsets import UPDATE_STRATEGY
-from gpu_platform.planning.clouds.eks.cluster_plan import HelmChartPlan
 from gpu_platform.planning.clouds.eks.labels import EFA_PRESENT_LABEL
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
+from gpu_platform.planning.clouds.section import HelmChartPlan
 from gpu_platform.planning.nodes.section import Taint
 from gpu_platform.planning.pools.section import PoolPlan
 

@@ -17,8 +17,9 @@ from typing import Any
 
 from gpu_platform.base import names
 from gpu_platform.catalog import Catalog
-from gpu_platform.planning.clouds.gke.plan import DaemonSetPlan, GkePoolPlan
+from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
 from gpu_platform.planning.clouds.gke.software import NVIDIA_DIR
+from gpu_platform.planning.clouds.section import DaemonSetPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.system_priorities import NODE_CRITICAL
 

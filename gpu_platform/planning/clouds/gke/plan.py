@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 from gpu_platform.base.errors import Problem
 from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.clouds.section import (
+    DaemonSetPlan,
     Timeouts,
 )
 from gpu_platform.planning.clouds.windows import CapacityWindow
@@ -121,15 +122,6 @@ class GkeTaint:
     key: str
     value: str
     effect: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DaemonSetPlan:
-    """The name, namespace and Kubernetes pod spec of a platform DaemonSet with pinned images."""
-
-    name: str
-    namespace: str
-    pod_spec: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,14 +19,13 @@ from gpu_platform.planning.clouds.gke.existing_cluster import (
 )
 from gpu_platform.planning.clouds.gke.plan import (
     CreateGkePlan,
-    DaemonSetPlan,
     ExistingVpcPlan,
     GkeClusterPlan,
     GkePoolPlan,
 )
 from gpu_platform.planning.clouds.gke.versions import highest, order
 from gpu_platform.planning.clouds.leftovers import LEFTOVERS
-from gpu_platform.planning.clouds.section import NicDevices
+from gpu_platform.planning.clouds.section import DaemonSetPlan, NicDevices
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.stack.loaded import plan_platform
 from tests.planning.conftest import environment, pool, team
