@@ -12,6 +12,7 @@ import pulumi
 from components._cloud import TeamIdentityOutputs
 from components.aks.cluster import AksCluster
 from components.aks.identities import AksTeamIdentities, AksTeamIdentitiesArgs
+from components.aks.infiniband import AksInfiniband
 from components.aks.node_pool import AksNodePool, AksNodePoolArgs
 from components.aks.provider import azure_provider
 from gpu_platform.planning.clouds.aks.identities import AksIdentities
@@ -32,8 +33,13 @@ def build(
     created = AksCluster(cluster.name, cluster, on_azure)
 
     def create_pools(opts: pulumi.ResourceOptions) -> dict[str, list[pulumi.Resource]]:
+        plan = cluster.infiniband
+        plugins = [] if plan is None else [AksInfiniband("infiniband", plan, opts)]
         return {
-            pool.name: [AksNodePool(pool.name, AksNodePoolArgs(pool=pool, cluster=created.outputs), opts)]
+            pool.name: [
+                *plugins,
+                AksNodePool(pool.name, AksNodePoolArgs(pool=pool, cluster=created.outputs), opts),
+            ]
             for pool in pools
         }
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import pulumi
 
@@ -35,4 +36,14 @@ def _create_pool(new: NewPool) -> PoolNodes:
     return AksNodePool(new.pool.name, AksNodePoolArgs(pool=new.pool, cluster=outputs), new.opts).agent_pool, []
 
 
-AKS: Final = Connection(keys=("id", "subnet_id"), create_pool=_create_pool)
+def _create_plugins(
+    name: str, plan: AksClusterPlan, cluster: Mapping[str, Any], opts: pulumi.ResourceOptions
+) -> None:
+    del name, cluster
+    if plan.infiniband is not None:
+        from components.aks.infiniband import AksInfiniband
+
+        AksInfiniband("infiniband", plan.infiniband, opts)
+
+
+AKS: Final = Connection(keys=("id", "subnet_id"), create_pool=_create_pool, create_plugins=_create_plugins)

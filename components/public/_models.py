@@ -68,6 +68,7 @@ MODELS: Final[Mapping[str, tuple[type[SpecModel], ...]]] = {
     "SystemNodes": (eks_system.SystemNodes, gke_system.GkeSystemNodes, aks.AksSystemNodes),
     "CreateCluster": (cluster.CreateEks, cluster.CreateGke, aks.CreateAks),
     "EksParts": (parts.EksParts,),
+    "AksParts": (aks.AksParts,),
     "Login": (eks_access.Login,),
     "Oidc": (eks_access.Oidc,),
     "PlatformCluster": (

@@ -332,6 +332,16 @@ class EksParts(TypedDict, total=False):
     dranet: str
 
 
+class AksParts(TypedDict, total=False):
+    """Components for AKS pools, in addition to the GPU software."""
+
+    gpu_operator: str
+    device_plugin: str
+    node_feature_discovery: str
+    dcgm_exporter: str
+    network_operator: str
+
+
 class Login(TypedDict, total=False):
     """An IAM role or user that can log in to an EKS cluster, through an access entry without an access policy."""
 

@@ -165,7 +165,12 @@ MIG_STRATEGY_LABEL: Final = "nvidia.com/mig.strategy"
 
 GPU_CLIQUE_LABEL: Final = "nvidia.com/gpu.clique"  # NVLink domain of a node
 EFA_RESOURCE: Final = "vpc.amazonaws.com/efa"  # resource of the EFA device plugin
-NIC_RESOURCES: Final = (EFA_RESOURCE,)  # resources of NICs for traffic between GPUs of different nodes
+INFINIBAND_RESOURCE: Final = "rdma/ib"  # resource of the SR-IOV network device plugin on AKS
+NIC_RESOURCES: Final = (
+    EFA_RESOURCE,
+    INFINIBAND_RESOURCE,
+)  # resources of NICs for traffic between GPUs of different nodes
+INFINIBAND_LABEL: Final = "gpu-platform.dev/infiniband"  # "true" on nodes whose pods use InfiniBand
 EFA_DRIVER_LABEL: Final = "gpu-platform.dev/efa-driver"  # label of nodes on which pods claim EFA interfaces
 OPERATOR_CHART: Final = "gpu-operator"  # the catalogue lists this chart's versions as operator releases
 DRA_DRIVER_CHART: Final = "dra-driver-nvidia-gpu"  # name of the chart and of the namespace that it is installed in

@@ -37,6 +37,7 @@ from gpu_platform.catalog.models import (
     GkeFeature,
     Gpu,
     GpuQuota,
+    InfinibandSeries,
     KernelProfile,
     KubernetesPlatform,
     KubernetesVersion,
@@ -80,6 +81,7 @@ class Catalog:
     aws_families: Mapping[str, AwsFamily]
     gcp_families: Mapping[str, GcpFamily]
     azure_families: Mapping[str, AzureFamily]
+    infiniband_series: Mapping[str, InfinibandSeries]
     fabric_pods: Mapping[str, FabricPods]  # by GPUDirect stack: tcpx, tcpxo, rdma
     node_images: Mapping[tuple[str, str], NodeImage]  # by vendor (aws, gcp, azure) and family
     eks_addons: Mapping[str, EksAddon]
@@ -147,6 +149,11 @@ class Catalog:
     def azure_family(self, machine: MachineType) -> AzureFamily:
         """Return the series of an Azure size, such as `NDisr_H100_v5` for `Standard_ND96isr_H100_v5`."""
         return self.azure_families[family_of(machine)]
+
+    def infiniband(self, machine: MachineType) -> InfinibandSeries | None:
+        """Return the InfiniBand devices and settings of a machine type, or None if they are not known."""
+        family = family_of(machine)
+        return next((one for one in self.infiniband_series.values() if family in one.families), None)
 
     def nvlink_domain(self, machine: MachineType) -> NvlinkDomain | None:
         """Return the NVLink domain for nodes of a machine type, or None if NVLink does not connect nodes."""

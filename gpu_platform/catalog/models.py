@@ -319,6 +319,43 @@ class AzureFamily(Fact):
     source: Source
 
 
+class PcieSwitch(Fact):
+    """The GPUs and NICs behind one PCIe switch, as PCI addresses."""
+
+    gpus: tuple[str, ...]
+    nics: tuple[str, ...]
+
+
+class InfinibandNumaNode(Fact):
+    """A NUMA node of a virtual machine with InfiniBand."""
+
+    node: int = Field(description="number of the NUMA node")
+    affinity: str = Field(description="its CPUs as a bit mask, in the kernel's format")
+    switches: tuple[PcieSwitch, ...]
+
+
+class InfinibandCpu(Fact):
+    """The CPU of a virtual machine with InfiniBand, by which NCCL chooses its model of the machine."""
+
+    vendor: str
+    family: int
+    model: int
+
+
+class InfinibandSeries(Fact):
+    """Azure's series with the same PCI devices, and the settings that NCCL needs on their virtual machines."""
+
+    name: str
+    families: tuple[str, ...] = Field(description="names in azure_families")
+    rate_gbps: int = Field(description="rate of each NIC in Gbit/s")
+    cpu: InfinibandCpu
+    link_speed: str = Field(description="speed of the PCIe links, in the kernel's format")
+    numa_nodes: tuple[InfinibandNumaNode, ...]
+    most_nodes: int = Field(description="maximum number of nodes on one fabric")
+    nccl: dict[str, str] = Field(description="NCCL's environment variables, without NCCL_TOPO_FILE")
+    source: Source
+
+
 class FabricDaemon(Fact):
     """The vendor's sidecar that receives a fabric's data.
 
@@ -958,6 +995,7 @@ class CatalogFile(Fact):
     aws_families: tuple[AwsFamily, ...] = ()
     gcp_families: tuple[GcpFamily, ...] = ()
     azure_families: tuple[AzureFamily, ...] = ()
+    infiniband_series: tuple[InfinibandSeries, ...] = ()
     fabric_pods: tuple[FabricPods, ...] = ()
     node_images: tuple[NodeImage, ...] = ()
     eks_addons: tuple[EksAddon, ...] = ()

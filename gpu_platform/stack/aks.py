@@ -25,7 +25,7 @@ from gpu_platform.stack.azure_resources import (
     SubnetResource,
 )
 from gpu_platform.stack.declared import SetsProperties
-from gpu_platform.stack.gpu_parts import GpuParts
+from gpu_platform.stack.gpu_parts import GpuParts, Part
 from gpu_platform.stack.patterns import worded
 
 
@@ -108,6 +108,15 @@ class CreateAks(SpecModel):
     """
 
 
+class AksParts(GpuParts):
+    """Components for AKS pools, in addition to the GPU software."""
+
+    network_operator: Part = "install"
+    """NVIDIA Network Operator, for pools with InfiniBand. With `present`, its NicClusterPolicy must advertise each
+    InfiniBand NIC as rdma/ib, on nodes with the label gpu-platform.dev/infiniband.
+    """
+
+
 class AksCluster(SpecModel):
     """AKS cluster in the stack file: an existing cluster or, with `create`, a cluster that the program creates."""
 
@@ -153,7 +162,7 @@ class AksCluster(SpecModel):
     """
     tags: Annotated[dict[AwsTagKey, AwsTagValue], Field(max_length=40)] = {}
     """Company tags on the resources that the program creates, and on scale sets and disks of nodes."""
-    parts: GpuParts = GpuParts()
+    parts: AksParts = AksParts()
     """Which components the program installs, and which an existing cluster already has."""
 
     @property

@@ -109,7 +109,7 @@ class Network(SpecModel):
     """Network interfaces for GPU traffic between the nodes of a pool, in addition to the pod network."""
 
     rdma: bool | None = None
-    """Attach EFA or GPUDirect interfaces. By default, they are attached in training pools whose machine types
+    """Use EFA, GPUDirect or InfiniBand interfaces. By default, training pools use them if their machine types
     support them.
     """
     layout: Annotated[

@@ -116,7 +116,7 @@ def test_a_stack_file_of_the_documents_passes_check(block: Block, tmp_path: Path
 ON_CLOUD: dict[str, dict[str, Any]] = {
     "eks": {"machine_type": "p4d.24xlarge", "zones": ["us-east-2a"]},
     "gke": {"machine_type": "a2-highgpu-8g", "zones": ["us-central1-a"]},
-    "aks": {"machine_type": "Standard_ND96isr_H100_v5", "network": {"rdma": False}},
+    "aks": {"machine_type": "Standard_ND96isr_H100_v5"},
     "existing": {"machine_type": "dgx-a100-640gb", "nodes": {"names": ["gpu-0"]}},
     "sandbox": {"machine_type": "p4de.24xlarge"},
 }

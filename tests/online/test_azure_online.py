@@ -344,6 +344,31 @@ def test_resource_providers_that_are_not_registered_are_named(azure: Azure) -> N
     assert finding.fix == f"az provider register --subscription {GUID} --namespace Microsoft.Compute"
 
 
+@pytest.mark.parametrize(
+    ("answer", "severity"),
+    [
+        ({"properties": {"state": "Registered"}}, "fine"),
+        ({"properties": {"state": "Registering"}}, "stops"),
+        (None, "stops"),
+    ],
+)
+def test_infiniband_needs_the_feature_of_the_subscription(
+    azure: Azure, answer: dict[str, Any] | None, severity: str
+) -> None:
+    feature = "Microsoft.ContainerService/features/AKSInfinibandSupport"
+    if answer is not None:
+        azure.answers[f"{ROOT}/providers/Microsoft.Features/providers/{feature}"] = answer
+    train = {**SERVE, "machine_type": "Standard_ND96isr_H100_v5", "zones": ["1"], "workload": "training"}
+    finding = by_title(ask(azure, plan_of(train)), "feature AKSInfinibandSupport")
+    assert finding.severity == severity
+    assert ("az feature register" in finding.fix) == (severity == "stops")
+
+
+def test_the_feature_is_not_asked_about_without_infiniband(azure: Azure) -> None:
+    ask(azure, plan_of())
+    assert not any("Microsoft.Features" in path for _, path in azure.asked)
+
+
 def test_a_missing_permission_is_named_and_the_rest_is_looked_at(azure: Azure) -> None:
     azure.status["/usages"] = (403, "AuthorizationFailed")
 

@@ -145,7 +145,7 @@ def test_a_pod_may_request_efa_interfaces_where_nodes_have_them_alone() -> None:
         values = next(one.values for one in found.policies if one.name == "pods-of")
         return values["known_nics"], values["units_per_node"]
 
-    judged = "['vpc.amazonaws.com/efa']"
+    judged = "['vpc.amazonaws.com/efa', 'rdma/ib']"
     assert limits(team_plan("eks", "p4d.24xlarge")) == (
         judged,
         "{'nvidia.com/gpu': 8, 'vpc.amazonaws.com/efa': 4}",

@@ -224,6 +224,7 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     "cluster(aks).create.api_from_anywhere": {
         "cluster.create": {**_ADMINS, "api_access": ["0.0.0.0/0"], "api_from_anywhere": True}
     },
+    "cluster(aks).parts.network_operator": {"pools[0].machine_type": "Standard_ND96isr_H100_v5"},
     "cluster(aks).kubernetes": {"cluster.create": {**_ADMINS, "api_access": ["203.0.113.0/24"]}},
     "cluster(eks).create": {"cluster.create": _EKS_CREATE},
     "cluster(eks).create.network": {"cluster.create.network": _EKS_NETWORK},

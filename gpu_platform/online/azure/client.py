@@ -19,6 +19,7 @@ from gpu_platform.planning.clouds.aks.existing_cluster import ExistingAks
 ACTIONS: Final[Mapping[str, str]] = {
     "subscription": "Microsoft.Resources/subscriptions/read",
     "provider": "Microsoft.Resources/subscriptions/providers/read",
+    "feature": "Microsoft.Features/providers/features/read",
     "group": "Microsoft.Resources/subscriptions/resourceGroups/read",
     "usages": "Microsoft.Compute/locations/usages/read",
     "skus": "Microsoft.Compute/skus/read",
@@ -49,6 +50,12 @@ class AzureClient:
         path = f"{self._root}/providers/{namespace}"
         found = self._api.get(path, "2021-04-01", ACTIONS["provider"])
         return found.get("registrationState") == "Registered"
+
+    def feature_state(self, namespace: str, name: str) -> str:
+        """Return the state of a preview feature in the subscription, such as Registered."""
+        path = f"{self._root}/providers/Microsoft.Features/providers/{namespace}/features/{name}"
+        found = self._api.get(path, "2021-07-01", ACTIONS["feature"])
+        return str((found.get("properties") or {}).get("state", ""))
 
     def group(self, name: str) -> Group:
         """Return a resource group. Raises Missing."""

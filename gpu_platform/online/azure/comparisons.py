@@ -11,6 +11,7 @@ from gpu_platform.online.answers import no_cluster, problem_finding
 from gpu_platform.online.azure.answers import Cluster, Group, Size, Subnet
 from gpu_platform.online.finding import OnlineFinding
 from gpu_platform.planning.clouds.aks.existing_cluster import require_fit
+from gpu_platform.planning.clouds.aks.infiniband import FEATURE, REGISTER
 from gpu_platform.planning.clouds.aks.plan import AksClusterPlan, AksPoolPlan, CreateAksPlan
 from gpu_platform.planning.plan import EnvironmentPlan
 
@@ -28,6 +29,18 @@ def compare_providers(subscription: str, unregistered: Sequence[str]) -> OnlineF
         found=f"not registered: {', '.join(unregistered)}",
         why="Azure refuses to create their resources, and `up` registers none",
         fix="; ".join(commands),
+    )
+
+
+def compare_feature(state: str) -> OnlineFinding:
+    """Return a finding about whether the subscription has the feature that InfiniBand needs."""
+    registered = state == "Registered"
+    return OnlineFinding(
+        looked_at=f"feature {FEATURE}",
+        severity="fine" if registered else "stops",
+        found=state,
+        why="" if registered else "AKS may put the nodes of a pool with InfiniBand on different fabrics",
+        fix="" if registered else f"{REGISTER}, and wait until it is registered before you create the pool",
     )
 
 

@@ -14,6 +14,7 @@ from gpu_platform.online.azure.answers import Cluster
 from gpu_platform.online.azure.client import AzureClient, Missing
 from gpu_platform.online.azure.comparisons import (
     compare_cluster,
+    compare_feature,
     compare_group,
     compare_providers,
     compare_size,
@@ -21,6 +22,7 @@ from gpu_platform.online.azure.comparisons import (
 )
 from gpu_platform.online.finding import Lookup, NotLookedAt, OnlineFinding
 from gpu_platform.online.quota import QuotaDemand, QuotaState, compare_quota, gpu_demands, unnamed_findings
+from gpu_platform.planning.clouds.aks.infiniband import FEATURE
 from gpu_platform.planning.clouds.aks.plan import AksClusterPlan, AksPoolPlan, CreateAksPlan
 from gpu_platform.planning.clouds.aks.prerequisites import PROVIDERS, REGIONAL_QUOTA
 from gpu_platform.planning.clouds.kubeconfig import aks_kubeconfig
@@ -61,6 +63,8 @@ class AzureCloud:
         plan, cluster, create = self._plan, self._cluster, self._cluster.create
         yield f"subscription {cluster.subscription}", self._subscription
         yield "resource providers", self._providers
+        if any(pool.cloud_nodes.nic_resources for pool in plan.pools):
+            yield f"feature {FEATURE}", self._feature
         if create is not None:
             yield f"resource group {cluster.resource_group}", partial(self._group, create)
         kind = "new" if create is not None else "existing"
@@ -94,6 +98,13 @@ class AzureCloud:
     def _providers(self) -> Iterator[OnlineFinding]:
         unregistered = [name for name in PROVIDERS if not self._client.is_registered(name)]
         yield compare_providers(self._cluster.subscription, unregistered)
+
+    def _feature(self) -> Iterator[OnlineFinding]:
+        try:
+            state = self._client.feature_state("Microsoft.ContainerService", FEATURE)
+        except Missing:
+            state = "NotRegistered"
+        yield compare_feature(state)
 
     def _group(self, create: CreateAksPlan) -> Iterator[OnlineFinding]:
         try:

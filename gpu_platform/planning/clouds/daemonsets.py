@@ -98,6 +98,10 @@ EKS_VOLUMES: Final[Mapping[str, tuple[DaemonSet, str]]] = {
 """Node DaemonSet and EKS add-on for each type of storage class, and for each type of existing storage."""
 GKE: Final = DaemonSet(name="GKE's own", cpu_millicores=344, memory_mib=596, pods=11)
 AKS: Final = DaemonSet(name="AKS' own", cpu_millicores=226, memory_mib=400, pods=6)
+INFINIBAND: Final = DaemonSet(name="InfiniBand", cpu_millicores=10, memory_mib=32, pods=3)
+"""The driver and the device plugin of the Network Operator, which request nothing, and the pod that raises the
+limit of locked memory.
+"""
 _OWNERS: Final = DaemonSet(name="the owner's", cpu_millicores=344, memory_mib=596, pods=11)
 
 _INSTALLER_MILLICORES: Final = 150
@@ -152,7 +156,7 @@ def most_of(machine: MachineType) -> tuple[DaemonSet, ...]:
             )
             found = (GKE, installers)
         case "azure":
-            found = (AKS,)
+            found = (AKS, *((INFINIBAND,) if rdma else ()))
         case _:
             found = (_OWNERS,)
     return on_nodes(found, operands=True)

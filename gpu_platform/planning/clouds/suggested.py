@@ -60,9 +60,9 @@ def with_working_fabric(machine: MachineType, catalog: Catalog) -> MachineType:
     """Return the machine type, without its RDMA interfaces if no node of the program can use them.
 
     On GKE, no supported Kubernetes version can use some of them (`fabric_broken_from` of the family in the
-    catalogue). On AKS, the program does not install the Network Operator, which InfiniBand needs.
+    catalogue). On AKS, the program sets up only the series in the catalogue's `infiniband_series`.
     """
-    if machine.vendor == "azure" and machine.rdma_interfaces:
+    if machine.vendor == "azure" and catalog.infiniband(machine) is None:
         return machine.model_copy(update={"rdma_interfaces": 0})
     if machine.vendor != "gcp" or catalog.gcp_family(machine).fabric_broken_from is None:
         return machine
@@ -90,7 +90,8 @@ def pool_settings(nodes: SuggestedNodes, catalog: Catalog, *, capacity: str) -> 
 def most_nodes(machine: MachineType, catalog: Catalog, *, has_fabric: bool) -> int:
     """Return the maximum number of nodes in one pool.
 
-    Compact placement on Google Cloud lowers the maximum for nodes with RDMA.
+    Compact placement on Google Cloud and the fabrics of Azure lower the maximum for nodes with RDMA.
     """
     together = catalog.gcp_family(machine).compact_max_nodes if machine.vendor == "gcp" and has_fabric else None
-    return min(MAX_NODES, together or MAX_NODES)
+    series = catalog.infiniband(machine) if machine.vendor == "azure" and has_fabric else None
+    return min(MAX_NODES, together or MAX_NODES, series.most_nodes if series is not None else MAX_NODES)

@@ -212,10 +212,10 @@ def test_without_a_provider_the_cheapest_is_chosen_and_the_others_are_listed() -
     assert (found.others["aws"].usd_per_hour or 0) > found.usd_per_hour
 
 
-def test_suggested_pools_of_azure_do_not_use_infiniband() -> None:
+def test_suggested_training_pools_of_azure_use_infiniband() -> None:
     found = _suggest(_want(kind="training", gpus=8, count=1, gpu_memory="70GB"), provider="azure")
     assert _pools(found) == [("Standard_ND96amsr_A100_v4", 1, {"mode": "none"})]
-    assert found.pools[0].pool["network"] == {"rdma": False}
+    assert "network" not in found.pools[0].pool
 
 
 def test_unpriced_types_are_reported_and_a_given_price_includes_them() -> None:

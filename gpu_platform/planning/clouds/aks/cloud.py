@@ -147,7 +147,8 @@ def _growing_nodes(system: AksSystemNodes) -> GrowingNodes | None:
 
 def _daemonsets(pool: PoolPlan, catalog: Catalog) -> tuple[DaemonSet, ...]:
     del catalog
-    return on_nodes((daemonsets.AKS,), operands=pool.software.operands)
+    fabric = (daemonsets.INFINIBAND,) if pool.cloud_nodes.nic_resources else ()
+    return on_nodes((daemonsets.AKS, *fabric), operands=pool.software.operands)
 
 
 def _surge_nodes(pool: PoolPlan, cluster: CloudCluster) -> int:

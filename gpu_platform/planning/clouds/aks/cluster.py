@@ -14,6 +14,11 @@ from typing import Final, Literal
 
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, OperatorRelease
+from gpu_platform.planning.clouds.aks.infiniband import (
+    explain_infiniband,
+    plan_infiniband,
+    plan_network_operator,
+)
 from gpu_platform.planning.clouds.aks.keys import (
     check_encryption_set,
     encryption_sets,
@@ -63,6 +68,12 @@ def check_aks_cluster(cluster: AksCluster, pools: Sequence[Pool], catalog: Catal
     create = cluster.create
     if create is None:
         return
+    if cluster.parts.network_operator == "present":
+        problems.at("parts").at("network_operator").add(
+            "present on a new cluster",
+            "present only on an existing cluster: a new cluster has no controllers that an owner installed",
+            "write install, or remove create",
+        )
     here = problems.at("create")
     if cluster.kubernetes is None:
         problems.at("kubernetes").add(
@@ -159,6 +170,10 @@ def plan_aks_cluster(
         decisions += [*_decisions(cluster, create), *key_decisions(cluster, create)]
     if logins:
         decisions.append(granted_decision(cluster, logins))
+    infiniband = [pool for pool in pools if pool.cloud_nodes.nic_resources]
+    part = plan_network_operator(cluster)
+    if infiniband:
+        decisions += explain_infiniband(cluster, part)
     plan = AksClusterPlan(
         name=cluster.name,
         subscription=cluster.subscription,
@@ -176,6 +191,8 @@ def plan_aks_cluster(
         tags={**cluster.tags, "managed-by": "gpu-platform", "stack": stack},
         protect=cluster.is_protected and create is not None,
         retained=_retained(cluster),
+        parts=(part,) if infiniband else (),
+        infiniband=plan_infiniband(pools, catalog) if infiniband and part.install else None,
     )
     return Decided(plan, tuple(decisions))
 

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from gpu_platform.base.errors import Problem
 from gpu_platform.planning.clouds.parts import PartPlan
-from gpu_platform.planning.clouds.section import Timeouts
+from gpu_platform.planning.clouds.section import DaemonSetPlan, HelmChartPlan, Timeouts
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.nodes.section import KubeletLimits
 
@@ -165,6 +165,17 @@ class CreateAksPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InfinibandPlan:
+    """The Network Operator's release, the spec of its NicClusterPolicy, and the DaemonSet that raises the limit of
+    locked memory.
+    """
+
+    release: HelmChartPlan
+    nic_cluster_policy: Mapping[str, Any]
+    locked_memory: DaemonSetPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AksClusterPlan:
     """A new or existing AKS cluster. `create` is None if the cluster exists."""
 
@@ -193,6 +204,10 @@ class AksClusterPlan:
     protect: bool
     retained: tuple[str, ...]
     """Resources that `destroy` does not delete, as text."""
+    parts: tuple[PartPlan, ...] = ()
+    """Controllers that the program or the cluster's owner installs for the pools. AKS runs all others."""
+    infiniband: InfinibandPlan | None = None
+    """The components that the program installs for pools with InfiniBand, or None."""
 
     @property
     def known_zones(self) -> tuple[str, ...]:
@@ -201,8 +216,10 @@ class AksClusterPlan:
 
     @property
     def releases(self) -> Mapping[str, Mapping[str, Any]]:
-        """Helm values for controllers that the pools need. Always empty, because AKS runs the autoscaler."""
-        return {}
+        """Helm values for controllers that the pools need. AKS runs the autoscaler."""
+        if self.infiniband is None:
+            return {}
+        return {self.infiniband.release.chart: self.infiniband.release.values}
 
     def kubernetes_problem(self, running: str) -> Problem | None:
         """Return why `up` cannot upgrade the control plane from minor version `running`, or None if it can.
@@ -229,13 +246,6 @@ class AksClusterPlan:
             "the next minor version, because AKS upgrades a control plane by one minor version at a time",
             f'write kubernetes: "{following}", run `up`, then continue; nothing was changed',
         )
-
-    @property
-    def parts(self) -> tuple[PartPlan, ...]:
-        """Controllers that the program or the cluster's owner installs for the pools. Always empty, because AKS
-        provides all controllers that the pools need.
-        """
-        return ()
 
     @property
     def first_up_problem(self) -> Problem | None:

@@ -14,6 +14,12 @@ from gpu_platform.base import names
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.aks.cloud_nodes import agent_pool_nodes
+from gpu_platform.planning.clouds.aks.infiniband import (
+    check_infiniband,
+    explain_pool,
+    infiniband_of,
+    with_infiniband,
+)
 from gpu_platform.planning.clouds.aks.names import agent_pool_name
 from gpu_platform.planning.clouds.aks.plan import AksKubelet, AksPoolPlan, AksUpgrade, ProximityGroup
 from gpu_platform.planning.clouds.aks.software import DEFAULT_FAMILY
@@ -50,7 +56,7 @@ def added_taints(pool: Pool) -> dict[Taint, str]:
 def check_aks_pool(pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
     """Record a problem for each combination of settings that AKS refuses, or that the program does not set up."""
     _check_zones(pool, problems)
-    _check_fabric(pool, machine, problems)
+    check_infiniband(pool, machine, catalog, problems)
     _check_placement(pool, problems)
     _check_upgrade(pool, machine, problems.at("upgrade"))
     _check_disk(pool, machine, problems.at("disk"))
@@ -108,19 +114,6 @@ def _check_zones(pool: Pool, problems: Problems) -> None:
             problems.at("zones").at(f"[{index}]").add(
                 f"{zone!r}", "an availability zone of Azure: 1, 2 or 3", 'write zones: ["1"]'
             )
-
-
-def _check_fabric(pool: Pool, machine: MachineType, problems: Problems) -> None:
-    """Record a problem for pools that would use InfiniBand, which the program does not set up."""
-    if pool.network.rdma is not True:
-        return
-    problems.at("network").at("rdma").add(
-        f"true on {machine.name}",
-        "false, because the program does not install the Network Operator, which InfiniBand on AKS needs"
-        if machine.rdma_interfaces
-        else "false, because the machine type has no InfiniBand interfaces",
-        "remove rdma; NCCL then uses TCP between nodes",
-    )
 
 
 def _check_placement(pool: Pool, problems: Problems) -> None:
@@ -247,6 +240,7 @@ def plan_aks_pool(
     by_aks = requirements.software.driver == "image"
     spot = pool.capacity.type == "spot"
     kernel, bootstrap = requirements.kernel, requirements.bootstrap
+    infiniband = infiniband_of(pool, machine, catalog)
     plan = AksPoolPlan(
         agent_pool=agent_pool_name(pool.name),
         vm_size=machine.name,
@@ -266,7 +260,11 @@ def plan_aks_pool(
         kubelet=_kubelet(requirements.kubelet),
         kubelet_limits=bootstrap.kubelet if bootstrap is not None else None,
         sysctls=_settable(kernel.sysctls, catalog) if kernel is not None else {},
-        labels={**requirements.labels, **({SPOT_TAINT.key: SPOT_TAINT.value} if spot else {})},
+        labels={
+            **requirements.labels,
+            **({SPOT_TAINT.key: SPOT_TAINT.value} if spot else {}),
+            **({names.INFINIBAND_LABEL: "true"} if infiniband is not None else {}),
+        },
         taints=tuple(
             f"{taint.key}={taint.value}:{taint.effect}" for taint in (*requirements.taints, *added_taints(pool))
         ),
@@ -281,9 +279,12 @@ def plan_aks_pool(
     subject = f"pool {pool.name}"
     decisions = tuple(
         Decision(subject=subject, what=what, chosen=chosen, why=why)
-        for what, chosen, why in _reasons(pool, machine, plan)
+        for what, chosen, why in _reasons(pool, machine, plan, catalog)
     )
-    return Decided(CloudPool(plan=plan, nodes=agent_pool_nodes(plan, cluster.region, catalog)), decisions)
+    nodes = agent_pool_nodes(plan, cluster.region, catalog)
+    if infiniband is not None:
+        nodes = with_infiniband(nodes, infiniband)
+    return Decided(CloudPool(plan=plan, nodes=nodes), decisions)
 
 
 def _disk_type(pool: Pool, machine: MachineType) -> Literal["Ephemeral", "Managed"]:
@@ -360,7 +361,9 @@ def _check_sysctls(pool: Pool, catalog: Catalog, here: Problems) -> None:
             )
 
 
-def _reasons(pool: Pool, machine: MachineType, plan: AksPoolPlan) -> Iterator[tuple[str, str, str]]:
+def _reasons(
+    pool: Pool, machine: MachineType, plan: AksPoolPlan, catalog: Catalog
+) -> Iterator[tuple[str, str, str]]:
     """Yield the name, value and reason of each choice for the pool, as text."""
     if plan.agent_pool != pool.name:
         yield "agent pool", plan.agent_pool, "AKS allows 12 letters and digits, so the name ends in a hash"
@@ -379,12 +382,7 @@ def _reasons(pool: Pool, machine: MachineType, plan: AksPoolPlan) -> Iterator[tu
         "none" if group is None else f"proximity placement group {group.id or group.name}",
         "the pool has no placement" if group is None else "the stack file sets it",
     )
-    if machine.rdma_interfaces:
-        yield (
-            "InfiniBand",
-            "not used",
-            "the program does not install the Network Operator on AKS; NCCL uses TCP between nodes",
-        )
+    yield from explain_pool(pool, machine, catalog, by_aks=plan.gpu_driver == "Install")
     if machine.local_nvme_gb:
         yield "local NVMe disks", "not used", "AKS leaves them unformatted"
     upgrade = plan.upgrade
