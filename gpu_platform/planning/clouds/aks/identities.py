@@ -174,8 +174,19 @@ def plan_identities(identities: Mapping[str, TeamIdentity], cluster: AksCluster)
             for team, one in identities.items()
         ),
     )
-    return Decided(
-        plan, tuple(note for team, one in identities.items() for note in _decisions(team, one, cluster))
+    notes = [note for team, one in identities.items() for note in _decisions(team, one)]
+    if cluster.create is None:
+        notes.append(_requirement(cluster))
+    return Decided(plan, tuple(notes))
+
+
+def _requirement(cluster: AksCluster) -> Decision:
+    """Return a decision with the command that prepares an existing cluster for identities."""
+    return Decision(
+        subject=f"cluster {cluster.name}",
+        what="requirement of identities",
+        chosen=f"az aks update --resource-group {cluster.resource_group} --name {cluster.name} {ENABLE}",
+        why="the cluster's owner enables both; `up` checks only the issuer, `doctor STACK --online` checks both",
     )
 
 
@@ -192,7 +203,7 @@ def _roles(identity: TeamIdentity) -> tuple[ContainerRole, ...]:
     )
 
 
-def _decisions(team: str, identity: TeamIdentity, cluster: AksCluster) -> Iterator[Decision]:
+def _decisions(team: str, identity: TeamIdentity) -> Iterator[Decision]:
     subject, existing = f"team {team}", identity.managed_identity
     yield Decision(
         subject=subject,
@@ -217,11 +228,4 @@ def _decisions(team: str, identity: TeamIdentity, cluster: AksCluster) -> Iterat
             what="warning: write",
             chosen=f"its pods can also delete the whole container {', '.join(written)}",
             why=f"the role {_WRITE_ROLE} includes this right; the account can have soft delete for containers",
-        )
-    if cluster.create is None:
-        yield Decision(
-            subject=subject,
-            what="requirement of its identity",
-            chosen=f"az aks update --resource-group {cluster.resource_group} --name {cluster.name} {ENABLE}",
-            why="the cluster's owner enables both; `up` reads only the issuer, `doctor STACK --online` reads both",
         )

@@ -94,7 +94,7 @@ def test_a_writing_team_is_warned_that_its_pods_can_delete_the_container() -> No
 
 def test_the_owner_of_an_existing_cluster_reads_what_to_enable() -> None:
     plan, _ = planned(READS, cluster=EXISTING)
-    (command,) = [one.chosen for one in plan.decisions if one.what == "requirement of its identity"]
+    (command,) = [one.chosen for one in plan.decisions if one.what == "requirement of identities"]
     assert command.endswith("--name ml --enable-oidc-issuer --enable-workload-identity")
 
 
