@@ -335,6 +335,27 @@ def test_an_existing_subnet_has_room_and_the_declared_way_out(
     assert why in finding.why
 
 
+@pytest.mark.parametrize(
+    ("region", "severity", "found"),
+    [
+        ("eastus2", "fine", "in eastus2"),
+        ("westeurope", "stops", "in westeurope"),
+        (None, "stops", "no such disk encryption set"),
+    ],
+)
+def test_a_disk_encryption_set_must_be_in_the_clusters_region(
+    azure: Azure, region: str | None, severity: str, found: str
+) -> None:
+    path = f"{ROOT}/resourceGroups/keys/providers/Microsoft.Compute/diskEncryptionSets/disks"
+    if region is not None:
+        azure.answers[path] = {"location": region}
+    cluster = {**EXISTING, "create": {**CREATE, "disk_encryption_set": path}}
+
+    finding = by_title(ask(azure, plan_of(cluster=cluster)), "disk encryption set disks")
+
+    assert (finding.severity, finding.found) == (severity, found)
+
+
 def test_resource_providers_that_are_not_registered_are_named(azure: Azure) -> None:
     azure.answers[f"{ROOT}/providers/Microsoft.Compute"] = {"registrationState": "NotRegistered"}
 

@@ -24,10 +24,12 @@ ACTIONS: Final[Mapping[str, str]] = {
     "usages": "Microsoft.Compute/locations/usages/read",
     "skus": "Microsoft.Compute/skus/read",
     "subnet": "Microsoft.Network/virtualNetworks/subnets/read",
+    "encryption set": "Microsoft.Compute/diskEncryptionSets/read",
     "cluster": "Microsoft.ContainerService/managedClusters/read",
     "kubeconfig": "Microsoft.ContainerService/managedClusters/listClusterUserCredential/action",
 }
 """Action that each call needs."""
+_ENCRYPTION_SETS: Final = "2024-03-02"
 _RESOURCES, _COMPUTE, _SKUS, _NETWORK, _AKS = "2022-12-01", "2024-07-01", "2021-07-01", "2024-05-01", "2025-05-01"
 
 
@@ -82,6 +84,10 @@ class AzureClient:
             if one.get("resourceType") == "virtualMachines"
             and region in (str(each).lower() for each in one.get("locations") or ())
         }
+
+    def encryption_set_region(self, path: str) -> str:
+        """Return the region of the disk encryption set with a resource ID. Raises Missing."""
+        return str(self._api.get(path, _ENCRYPTION_SETS, ACTIONS["encryption set"]).get("location", ""))
 
     def subnet(self, path: str) -> Subnet:
         """Return the subnet with a resource ID. Raises Missing."""

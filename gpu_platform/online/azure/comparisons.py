@@ -140,6 +140,18 @@ def compare_subnet(
     yield OnlineFinding(looked_at=looked_at, severity="stops" if why else "fine", found=text, why=why, fix=fix)
 
 
+def compare_encryption_set(cluster: AksClusterPlan, path: str, region: str | None) -> OnlineFinding:
+    """Return whether a disk encryption set is in the cluster's region. `region` is None if it does not exist."""
+    fits = region == cluster.region
+    return OnlineFinding(
+        looked_at=f"disk encryption set {path.rpartition('/')[2]}",
+        severity="fine" if fits else "stops",
+        found="no such disk encryption set" if region is None else f"in {region}",
+        why="" if fits else f"disks in {cluster.region} need a disk encryption set in the same region",
+        fix="" if fits else f"create it in {cluster.region}, or correct its resource ID in the stack file",
+    )
+
+
 def compare_cluster(
     plan: EnvironmentPlan, cluster: AksClusterPlan, found: Cluster | None
 ) -> Iterator[OnlineFinding]:

@@ -14,6 +14,7 @@ from gpu_platform.online.azure.answers import Cluster
 from gpu_platform.online.azure.client import AzureClient, Missing
 from gpu_platform.online.azure.comparisons import (
     compare_cluster,
+    compare_encryption_set,
     compare_feature,
     compare_group,
     compare_providers,
@@ -83,6 +84,8 @@ class AzureCloud:
             yield f"{pool.machine_type} of {what}", partial(self._size, what, field, pool.machine_type, wanted)
         if create is not None and create.subnet is not None:
             yield "subnet of the cluster", partial(self._subnet, create, create.subnet)
+        for path in cluster.encryption_sets:
+            yield f"disk encryption set {path.rpartition('/')[2]}", partial(self._encryption_set, path)
 
     def _subscription(self) -> Iterator[OnlineFinding]:
         state = self._client.subscription_state()
@@ -170,6 +173,13 @@ class AzureCloud:
         except Missing:
             found = None
         return compare_subnet(self._plan, create, path, found)
+
+    def _encryption_set(self, path: str) -> Iterable[OnlineFinding]:
+        try:
+            found = self._client.encryption_set_region(path)
+        except Missing:
+            found = None
+        yield compare_encryption_set(self._cluster, path, found)
 
     def _has_own_nodes(self) -> bool:
         """Return whether nodes of the stack exist, or True if this is unknown."""
