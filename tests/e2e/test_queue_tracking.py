@@ -261,6 +261,7 @@ def test_a_job_keeps_no_finalizer_that_leaves_its_pods_behind(vision: Team) -> N
 
 PYTORCH = "kubeflow.org/v1"
 RAY = "ray.io/v1"
+JOB_SET = "jobset.x-k8s.io/v1alpha2"
 
 
 @pytest.fixture
@@ -271,16 +272,19 @@ def custom_kinds(vision: Team) -> Iterator[KubernetesClient]:
         permissive(PYTORCH, "PyTorchJob", "pytorchjobs"),
         permissive(RAY, "RayCluster", "rayclusters"),
         permissive(RAY, "RayJob", "rayjobs"),
+        permissive(JOB_SET, "JobSet", "jobsets"),
         permissive(RAY, "RayService", "rayservices"),
     ]
     for one in crds:
         client.create(one)
+    eventually(lambda: client.find_resource(JOB_SET, "JobSet") is not None)
     yield client
     for one in crds:
         live = client.get("apiextensions.k8s.io/v1", "CustomResourceDefinition", one["metadata"]["name"])
         assert live is not None
         client.delete(live)
-    eventually(lambda: all(not of_object(client, kind) for kind in ("PyTorchJob", "RayCluster", "RayService")))
+    kinds = ("JobSet", "PyTorchJob", "RayCluster", "RayService")
+    eventually(lambda: all(not of_object(client, kind) for kind in kinds))
 
 
 def of_object(client: KubernetesClient, kind: str) -> list[Object]:
@@ -363,6 +367,48 @@ def test_pods_that_outlive_a_finished_object_are_refused(vision: Team, custom_ki
     for wanted, fields in honest:
         admitted_one = {**wanted, "spec": {**wanted["spec"], **fields}}
         eventually(lambda one=admitted_one: admitted(vision.client, one) != {})
+
+
+def test_a_job_set_that_restarts_keeps_its_quota_and_can_be_stopped(
+    vision: Team, search: Team, custom_kinds: KubernetesClient
+) -> None:
+    """If quota of a succeeded Job is returned, Kueue cannot take it again, and stops handling the JobSet
+    (kubernetes-sigs/kueue#14811).
+    """
+    jobs = [{"name": name, "replicas": 1, "template": {"spec": {"template": a_template()}}} for name in ("a", "b")]
+    wanted: Object = {
+        "apiVersion": JOB_SET,
+        "kind": "JobSet",
+        "metadata": {"name": "attempt", "namespace": "vision"},
+        "spec": {"replicatedJobs": jobs},
+    }
+    # Kueue and the quota controller notice a new CRD after some seconds.
+    eventually(lambda: admitted(vision.client, wanted).get("spec", {}).get("suspend") is True)
+    vision.client.create(wanted)
+
+    def suspended() -> bool:
+        live = custom_kinds.get(JOB_SET, "JobSet", "attempt", "vision")
+        assert live is not None
+        return bool(live["spec"]["suspend"])
+
+    def report(**states: str) -> None:
+        """Write the status as the JobSet controller does, which the sandbox does not run."""
+        zero = {"ready": 0, "active": 0, "failed": 0, "succeeded": 0, "suspended": 0}
+        status = [{"name": name, **zero, **({state: 1} if state else {})} for name, state in states.items()]
+        custom_kinds.merge({**wanted, "spec": {}, "status": {"replicatedJobsStatus": status}})
+
+    def is_ready() -> bool:
+        [workload] = of_object(custom_kinds, "JobSet")
+        conditions = workload["status"].get("conditions", ())
+        return any(one["type"] == "PodsReady" and one["status"] == "True" for one in conditions)
+
+    eventually(lambda: not suspended())
+    report(a="succeeded", b="ready")
+    eventually(is_ready)  # Kueue handles the quota of ended Jobs first
+    report(a="", b="")
+    search.job("reclaims", gpus=8)
+    eventually(suspended)
+    eventually(lambda: search.running("reclaims") == 1)
 
 
 def refusal(client: KubernetesClient, wanted: Object) -> str:

@@ -117,6 +117,11 @@ def _config(queueing: Queueing, cloud: Cloud, available: Available) -> Mapping[s
                 "backoffMaxSeconds": _MOST_RETRY_SECONDS,
             },
         },
+        # A JobSet that restarts runs its ended Jobs again, without the quota that Kueue has returned for them.
+        # Kueue 0.19 then fails to lower the returned quota, and neither stops nor starts the JobSet any more.
+        # Source: kubernetes-sigs/kueue#14811; v0.19.2, pkg/controller/jobframework/reconciler.go (step 4) and
+        # pkg/webhooks/workload_webhook.go (validateReclaimablePodsUpdate). Read 2026-11-30.
+        "featureGates": {"ReclaimablePods": False},
         "manageJobsWithoutQueueName": True,
         # The chart also uses this selector for webhooks, so that other namespaces do not wait for Kueue.
         "managedJobsNamespaceSelector": {"matchExpressions": [{"key": names.TEAM_LABEL, "operator": "Exists"}]},
