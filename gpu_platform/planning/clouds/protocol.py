@@ -426,7 +426,7 @@ class Cloud:
     """
     longest_pool_name: tuple[int, str] = LONGEST_POOL_NAME
     """Maximum number of characters in a pool's name, and the reason."""
-    reservations_by_zone: bool = False
-    """Whether reservations in two zones may have the same name."""
+    reservation_identity: tuple[Literal["zone", "machine_type"], ...] = ()
+    """Fields of a pool that identify a reservation together with its name and project."""
     no_gpu_cluster: str | None = None
     """Why the operator's GPUCluster, and therefore DRA, is not available, or None if it is available."""

@@ -33,8 +33,8 @@ def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
             _check_driver(context, resolved)
     if context.cloud is not None:
         context.cloud.pools.check_together(context.pools, context.operator, context.catalog, context.problems)
-    by_zone = context.cloud is not None and context.cloud.reservations_by_zone
-    check_reservations(context.pools, context.problems, by_zone=by_zone)
+    identity = context.cloud.reservation_identity if context.cloud is not None else ()
+    check_reservations(context.pools, context.problems, identity)
 
 
 def check_pool(context: Context, resolved: ResolvedPool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, Literal
 
 from gpu_platform.planning.clouds.windows import utc_text
 from gpu_platform.planning.problems import Problems
@@ -44,16 +44,18 @@ class _Declared:
         return (" ".join(mine for mine, _ in found), " ".join(theirs for _, theirs in found)) if found else None
 
 
-def check_reservations(pools: Sequence[tuple[int, Pool]], problems: Problems, *, by_zone: bool) -> None:
+def check_reservations(
+    pools: Sequence[tuple[int, Pool]], problems: Problems, identity: Sequence[Literal["zone", "machine_type"]]
+) -> None:
     """Record a problem for each reservation that two pools declare differently, because one of the pools would
     never get a node.
 
-    `by_zone` means that reservations in several zones may have the same name.
+    `identity` are the fields that identify a reservation together with its name and project.
     """
     first: dict[tuple[str | None, ...], _Declared] = {}
     for index, pool in pools:
         for one in _declared(f"pools[{index}]", pool):
-            other = first.setdefault((one.project, one.name, one.zone if by_zone else None), one)
+            other = first.setdefault((one.project, one.name, *(getattr(one, field) for field in identity)), one)
             differing = one.differs(other)
             if differing is not None and not other.path.startswith(f"pools[{index}]."):
                 mine, theirs = differing

@@ -113,7 +113,7 @@ def gke(
         autoscaler_flags="nobody",
         growing_nodes=_growing_nodes(create.system) if create is not None else None,
         scheduler=ASSUMED_SCHEDULER if create is None else _SCHEDULER,
-        reservations_by_zone=True,
+        reservation_identity=("zone",),
         added_resources=ADDED_RESOURCES,
         longest_pool_name=(
             32,
