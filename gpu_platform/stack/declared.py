@@ -12,8 +12,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, GetJsonSchemaHandler
 from pydantic.fields import FieldInfo
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 Provider = Literal["sandbox", "existing", "eks", "gke", "aks"]
 PROVIDER_NAMES: dict[Provider, str] = {
@@ -63,6 +65,26 @@ class OnlyWithGpus:
     """Marks a pool field that is refused in pools without GPUs. `because` is the reason, written as a sentence."""
 
     because: str
+
+
+EXAMPLES_BY_PROVIDER = "x-examples"
+"""Key of a field's JSON Schema with an example for each provider."""
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """An example of a field's value for each provider, for values whose form depends on the provider."""
+
+    eks: str
+    gke: str
+    aks: str = ""
+
+    def __get_pydantic_json_schema__(
+        self, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Return the JSON Schema with the examples of all providers."""
+        examples = {one.name: value for one in fields(self) if (value := getattr(self, one.name))}
+        return {**handler(core_schema), "examples": [*examples.values()], EXAMPLES_BY_PROVIDER: examples}
 
 
 ON_CLOUDS = On(("eks", "gke", "aks"), "elsewhere the program creates no cloud nodes")

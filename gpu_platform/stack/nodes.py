@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpu_platform.stack._types import Quantity, SpecModel
-from gpu_platform.stack.declared import On, SetsProperties
+from gpu_platform.stack.declared import Examples, On, SetsProperties
 from gpu_platform.stack.keys import Key
 from gpu_platform.stack.patterns import worded
 
@@ -55,11 +55,8 @@ class Image(SpecModel):
         str | None,
         _NO_RELEASE,
         SetsProperties(eks=("release_version",), karpenter=("node_class",), gke=("version",)),
-    ] = Field(
-        default=None,
-        pattern=r"^v?\d[0-9a-z.-]+$",
-        examples=["1.36.2-20260818", "v20260818", "1.35.1-gke.1396000"],
-    )
+        Examples(eks="1.36.2-20260818", gke="1.35.1-gke.1396000"),
+    ] = Field(default=None, pattern=r"^v?\d[0-9a-z.-]+$")
     """Release of the node image. Changing it rolls the nodes. This is the way to patch nodes. On EKS, it is a
     release of the family's image, such as 1.36.2-20260818 (AL2023) or 1.64.0-2f4c3a1b (Bottlerocket). With
     Karpenter, v20260818 and v1.64.0 are also accepted. If `release` is unset, a managed node group has the newest
@@ -85,13 +82,13 @@ class Image(SpecModel):
         str | None,
         _NO_IMAGE_CACHE,
         SetsProperties(eks=("block_device_mappings",), karpenter=("node_class",), gke=("secondary_boot_disks",)),
+        Examples(eks="snap-0a1b2c3d4e5f60718", gke="projects/my-project/global/images/torch-2-9"),
     ] = Field(
         default=None,
         pattern=worded(
             r"^(snap-[0-9a-f]{8,17}|projects/[a-z][a-z0-9:.-]*/global/images/[a-z][a-z0-9-]{0,62})$",
             "the ID of a snapshot, or projects/PROJECT/global/images/NAME with a name of up to 63 characters",
         ),
-        examples=["snap-0a1b2c3d4e5f60718", "projects/my-project/global/images/torch-2-9"],
     )
     """Snapshot or disk image with the container images that a new node contains from the start. On EKS, it is a
     snapshot of the data volume of a Bottlerocket node that has pulled the images. On GKE, it is a disk image that

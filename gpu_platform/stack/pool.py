@@ -24,7 +24,7 @@ from gpu_platform.stack._types import (
     wrong,
 )
 from gpu_platform.stack.bootstrap import Bootstrap
-from gpu_platform.stack.declared import ON_CLOUDS, On, OnlyWithGpus, SetsProperties
+from gpu_platform.stack.declared import ON_CLOUDS, Examples, On, OnlyWithGpus, SetsProperties
 from gpu_platform.stack.nodes import Disk, Image, Karpenter, Network, Tuning, Upgrade
 from gpu_platform.stack.pool_schedule import PoolSchedule
 from gpu_platform.stack.sharing import NoSharing, Sharing, SharingOrName
@@ -128,7 +128,7 @@ class Reservation(SpecModel):
     """An existing capacity reservation in the cloud. Its zone and terms were set when it was created."""
 
     type: Annotated[Literal["reservation"], _RESERVED, _CAPACITY_TYPE]
-    reservation: Annotated[str, _RESERVATION] = Field(examples=["cr-0a1b2c3d4e5f60718", "h100-pool"])
+    reservation: Annotated[str, _RESERVATION, Examples(eks="cr-0a1b2c3d4e5f60718", gke="h100-pool")]
     """ID of an On-Demand Capacity Reservation on EKS, or name of a Compute Engine reservation on GKE."""
     zone: Annotated[Zone, _ZONE]
     placement_group: Annotated[

@@ -18,7 +18,7 @@ from pydantic_core import ErrorDetails
 
 from gpu_platform.base.errors import Problem, did_you_mean, suggestion
 from gpu_platform.catalog.zones import region_of
-from gpu_platform.stack.declared import PROVIDER_NAMES, supporting
+from gpu_platform.stack.declared import EXAMPLES_BY_PROVIDER, PROVIDER_NAMES, supporting
 from gpu_platform.stack.patterns import in_words
 from gpu_platform.stack.secret_names import names_secret
 
@@ -63,7 +63,7 @@ def found_text(value: object) -> str:
 
 def problems_of(error: ValidationError, data: object, adapter: TypeAdapter[Any]) -> list[Problem]:
     """Return every problem that the validation of `data` with `adapter` found, in the order of the file."""
-    schema = _schema(adapter)
+    schema = _schema(adapter, _provider(data))
     errors = error.errors(include_url=False)
     others = _of_other_branches(errors)
     found = [
@@ -114,8 +114,27 @@ def _of_other_branches(errors: Sequence[ErrorDetails]) -> Set[int]:
 
 
 @cache  # creating the schema takes 30 ms, and the models never change
-def _schema(adapter: TypeAdapter[Any]) -> Schema:
-    return adapter.json_schema(mode="validation")
+def _schema(adapter: TypeAdapter[Any], provider: str) -> Schema:
+    return _with_examples_of(provider, adapter.json_schema(mode="validation"))
+
+
+def _with_examples_of(provider: str, schema: Any) -> Any:  # noqa: ANN401 - a part of a JSON Schema
+    """Return a schema that contains only the provider's example if a field has an example for each provider."""
+    if isinstance(schema, list):
+        return [_with_examples_of(provider, each) for each in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    parts = cast("dict[str, Any]", schema)
+    example = parts.get(EXAMPLES_BY_PROVIDER, {}).get(provider)
+    examples = {} if example is None else {"examples": [example]}
+    return {key: _with_examples_of(provider, each) for key, each in parts.items()} | examples
+
+
+def _provider(data: object) -> str:
+    """Return the provider in a stack file, or an empty string."""
+    cluster: object = cast("Mapping[str, object]", data).get("cluster") if isinstance(data, Mapping) else None
+    provider = cast("Mapping[str, object]", cluster).get("provider") if isinstance(cluster, Mapping) else None
+    return provider if isinstance(provider, str) else ""
 
 
 def _problem(details: ErrorDetails, data: object, root: Schema) -> Problem:
@@ -188,8 +207,7 @@ def _unsupported(parts: Sequence[str | int], data: object, root: Schema) -> Prob
     """Return a problem if the stack's provider does not support the field or an object that contains it, else
     None.
     """
-    cluster: object = cast("Mapping[str, object]", data).get("cluster") if isinstance(data, Mapping) else None
-    provider = cast("Mapping[str, object]", cluster).get("provider") if isinstance(cluster, Mapping) else None
+    provider = _provider(data)
     name = next((text for one, text in PROVIDER_NAMES.items() if one == provider), None)
     for depth, key in enumerate(parts):
         if isinstance(key, str) and name is not None:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gpu_platform.stack._types import DnsLabel, SpecModel, Zone
 from gpu_platform.stack.bucket_paths import BUCKET_NAME, BUCKET_PATH_SEGMENT, BUCKET_PREFIX, KMS_OF_BUCKET
-from gpu_platform.stack.declared import On
+from gpu_platform.stack.declared import Examples, On
 from gpu_platform.stack.keys import AwsKey, Key
 from gpu_platform.stack.patterns import worded
 
@@ -181,9 +181,8 @@ class ExistingStorage(SpecModel):
         On(("eks",), "it is an AWS file system", values=("efs", "fsx-lustre")),
         On(("gke",), "it is a Google Cloud file system", values=("filestore", "managed-lustre")),
     ]
-    file_system: str = Field(
-        pattern=r"^(fs-[0-9a-f]{8,40}|([a-z0-9-]+/)?[a-z]+-[a-z0-9-]+/[a-z][a-z0-9-]*)$",
-        examples=["fs-0a1b2c3d4e5f60718", "us-central1-a/scratch"],
+    file_system: Annotated[str, Examples(eks="fs-0a1b2c3d4e5f60718", gke="us-central1-a/scratch")] = Field(
+        pattern=r"^(fs-[0-9a-f]{8,40}|([a-z0-9-]+/)?[a-z]+-[a-z0-9-]+/[a-z][a-z0-9-]*)$"
     )
     """ID of the file system on EKS. On GKE, location and name of the instance, preceded by the project if the
     instance is in another project than the cluster. The program neither creates nor deletes the file system.

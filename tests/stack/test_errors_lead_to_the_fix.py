@@ -311,3 +311,20 @@ def test_no_error_shows_messages_of_the_validation_library(tmp_path: Path) -> No
             load_stack(str(file))
         for words in ("Value error", "String should", "Input should", "pydantic"):
             assert words not in str(caught.value), file.name
+
+
+@pytest.mark.parametrize(("provider", "example"), [("eks", "cr-0a1b2c3d4e5f60718"), ("gke", "h100-pool")])
+def test_the_example_of_a_missing_reservation_is_of_the_stacks_provider(
+    tmp_path: Path, provider: str, example: str
+) -> None:
+    [missing] = [
+        one
+        for one in _problems(
+            tmp_path,
+            ("provider: sandbox", f"provider: {provider}"),
+            ("workload: training", "workload: training\n        capacity: {type: reservation, zone: a}"),
+        )
+        if one.path == "pools[0].capacity.reservation"
+    ]
+    assert example in missing.allowed
+    assert example in missing.fix
