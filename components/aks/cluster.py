@@ -26,6 +26,7 @@ from gpu_platform.planning.clouds.aks.plan import (
 )
 from gpu_platform.planning.clouds.kubeconfig import aks_kubeconfig
 from gpu_platform.planning.clouds.vendors import AKS_MAX_PODS
+from gpu_platform.planning.config_maps import content_hash
 
 # Cilium enforces network policies, and pods have addresses outside the virtual network.
 _PLUGIN, _PLUGIN_MODE, _DATA_PLANE, _POLICY = "azure", "overlay", "cilium", "cilium"
@@ -51,6 +52,8 @@ _READER = "Reader"
 # Lets the API server encrypt and decrypt Secrets. Private vaults would need API Server VNet Integration.
 _KEY_ROLE = "Key Vault Crypto User"
 _KEY_ACCESS = "Public"
+# Lets AKS create nodes from a capacity reservation group. No narrower built-in role has the deploy action.
+_RESERVATION_ROLE = "Contributor"
 # The name of a private API server need not be public. AKS manages the private DNS zone.
 _PUBLIC_FQDN_OF_PRIVATE = False
 _SYSTEM_DNS_ZONE = "System"
@@ -190,6 +193,8 @@ class AksCluster(pulumi.ComponentResource):
         """Assign the roles that the control plane needs before the cluster exists."""
         roles = [("joins-network", subnet, _NETWORK_ROLE)]
         roles += [(f"reads-{key.rpartition('/')[2]}", key, _READER) for key in self._args.encryption_sets]
+        for reserved in self._args.reservation_groups:
+            roles.append((f"uses-{content_hash(reserved)}", reserved, _RESERVATION_ROLE))
         if create.secrets_key is not None:
             roles.append(("encrypts-secrets", create.secrets_key.id, _KEY_ROLE))
         return [
@@ -327,6 +332,7 @@ def _facts(found: azure.containerservice.GetKubernetesClusterResult) -> Existing
         version=found.current_kubernetes_version,
         network_policy=next((each.network_policy for each in found.network_profiles), ""),
         has_entra_id=bool(found.azure_active_directory_role_based_access_controls),
+        has_own_identity=any("UserAssigned" in each.type for each in found.identities),
         subnet=next((each.vnet_subnet_id for each in found.agent_pool_profiles if each.vnet_subnet_id), ""),
         issuer=found.oidc_issuer_url if found.oidc_issuer_enabled else "",
         workload_identity=None,

@@ -102,6 +102,7 @@ class AksNodePool(pulumi.ComponentResource):
             zones=list(plan.zones) or None,
             vnet_subnet_id=cluster.subnet_id,
             max_pods=AKS_MAX_PODS,
+            capacity_reservation_group_id=plan.capacity_reservation_group,
             priority=plan.priority,
             eviction_policy=_EVICTION if spot else None,
             spot_max_price=_SPOT_MAX_PRICE if spot else None,

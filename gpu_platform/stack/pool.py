@@ -23,6 +23,7 @@ from gpu_platform.stack._types import (
     order_fix,
     wrong,
 )
+from gpu_platform.stack.azure_resources import EXAMPLE_GUID
 from gpu_platform.stack.bootstrap import Bootstrap
 from gpu_platform.stack.declared import ON_CLOUDS, Examples, On, OnlyWithGpus, SetsProperties
 from gpu_platform.stack.nodes import Disk, Image, Karpenter, Network, Tuning, Upgrade
@@ -68,11 +69,6 @@ class Count(SpecModel):
 
 
 _BOUGHT = On(("eks", "gke", "aks"), "elsewhere the program buys no capacity", fix="remove capacity")
-_RESERVED = On(
-    ("eks", "gke"), "the program does not use capacity reservation groups of Azure", fix="remove capacity"
-)
-
-
 _CAPACITY_TYPE = SetsProperties(
     eks=("capacity_type", "node_group_name"),
     karpenter=("requirements",),
@@ -80,10 +76,14 @@ _CAPACITY_TYPE = SetsProperties(
     aks=("scale_set_priority",),
 )
 _RESERVATION = SetsProperties(
-    eks=("capacity_reservation",), karpenter=("node_class",), gke=("reservation_affinity",)
+    eks=("capacity_reservation",),
+    karpenter=("node_class",),
+    gke=("reservation_affinity",),
+    aks=("capacity_reservation_group",),
 )
-_ZONE = SetsProperties(eks=("subnet_ids",), karpenter=("requirements",), gke=("node_locations",))
-_ZONES = replace(_ZONE, aks=("availability_zones",))
+_ZONE = SetsProperties(
+    eks=("subnet_ids",), karpenter=("requirements",), gke=("node_locations",), aks=("availability_zones",)
+)
 
 
 _Alternatives = Annotated[
@@ -120,23 +120,35 @@ class Spot(SpecModel):
 
 
 _COMPUTE_ENGINE = On(("gke",), "it is part of the name of a Compute Engine reservation")
-_CALENDAR = On(("gke",), "the program does not check the times of an EC2 On-Demand Capacity Reservation")
+_CALENDAR = On(("gke",), "elsewhere the program does not know the times of a reservation")
 _RESERVATION_NAME = SetsProperties(gke=("reservation_affinity",))
 
 
 class Reservation(SpecModel):
     """An existing capacity reservation in the cloud. Its zone and terms were set when it was created."""
 
-    type: Annotated[Literal["reservation"], _RESERVED, _CAPACITY_TYPE]
-    reservation: Annotated[str, _RESERVATION, Examples(eks="cr-0a1b2c3d4e5f60718", gke="h100-pool")]
-    """ID of an On-Demand Capacity Reservation on EKS, or name of a Compute Engine reservation on GKE."""
+    type: Annotated[Literal["reservation"], _BOUGHT, _CAPACITY_TYPE]
+    reservation: Annotated[
+        str,
+        _RESERVATION,
+        Examples(
+            eks="cr-0a1b2c3d4e5f60718",
+            gke="h100-pool",
+            aks=f"/subscriptions/{EXAMPLE_GUID}/resourceGroups/capacity/providers/"
+            "Microsoft.Compute/capacityReservationGroups/gpus",
+        ),
+    ]
+    """ID of an On-Demand Capacity Reservation on EKS, name of a Compute Engine reservation on GKE, or resource ID
+    of a capacity reservation group on AKS. The group must have a reservation of the machine type in `zone`.
+    """
     zone: Annotated[Zone, _ZONE]
     placement_group: Annotated[
         str | None,
         On(
             ("eks",),
-            "GKE has no placement groups, and the compact placement policy of a reservation is set in placement",
-            fix="write placement: {type: compact, group: <the reservation's resource policy>}",
+            "elsewhere a reservation has no placement group",
+            fix="remove placement_group; on GKE, placement names the compact placement policy of a reservation: "
+            "{type: compact, group: <the reservation's resource policy>}",
         ),
         SetsProperties(eks=("placement_group",), karpenter=("node_class",)),
     ] = None
@@ -336,7 +348,7 @@ class Pool(SpecModel):
     """Physical placement of the nodes. The default is `cluster` or `compact` for training pools with several
     nodes, RDMA interfaces and no reservation.
     """
-    zones: Annotated[Annotated[tuple[Zone, ...], Field(min_length=1, max_length=50)] | None, ON_CLOUDS, _ZONES] = (
+    zones: Annotated[Annotated[tuple[Zone, ...], Field(min_length=1, max_length=50)] | None, ON_CLOUDS, _ZONE] = (
         None
     )
     """Zones of the nodes. The default is the zone of `capacity`, or else every zone of the cluster. An EKS managed

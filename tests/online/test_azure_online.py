@@ -31,6 +31,7 @@ CLUSTER = f"{GROUP}/providers/Microsoft.ContainerService/managedClusters/ml"
 SUBNET = f"{ROOT}/resourceGroups/net/providers/Microsoft.Network/virtualNetworks/hub/subnets/gpu-nodes"
 USAGES = f"{ROOT}/providers/Microsoft.Compute/locations/eastus2/usages"
 SKUS = f"{ROOT}/providers/Microsoft.Compute/skus"
+RESERVATIONS = f"{ROOT}/resourceGroups/capacity/providers/Microsoft.Compute/capacityReservationGroups/gpus"
 EXISTING: dict[str, Any] = {
     "provider": "aks",
     "name": "ml",
@@ -354,6 +355,37 @@ def test_a_disk_encryption_set_must_be_in_the_clusters_region(
     finding = by_title(ask(azure, plan_of(cluster=cluster)), "disk encryption set disks")
 
     assert (finding.severity, finding.found) == (severity, found)
+
+
+def reservation(nodes: int, **changes: Any) -> dict[str, Any]:
+    size = {"name": "Standard_NC24ads_A100_v4", "capacity": nodes}
+    return {"location": "EastUS2", "sku": size, "zones": ["1"], **changes}
+
+
+@pytest.mark.parametrize(
+    ("reservations", "severity", "words"),
+    [
+        ([reservation(2)], "fine", "2 nodes of Standard_NC24ads_A100_v4"),
+        ([reservation(1)], "warns", "1 node of Standard_NC24ads_A100_v4"),
+        ([reservation(2, zones=["3"])], "stops", "Standard_NC24ads_A100_v4 in eastus2 zone 3"),
+        ([reservation(2, zones=None)], "stops", "zone any"),
+        ([reservation(2, location="westeurope")], "stops", "in westeurope"),
+        ([reservation(2, sku={"name": "Standard_NC4as_T4_v3", "capacity": 4})], "stops", "NC4as_T4_v3"),
+        ([], "stops", "a group without reservations"),
+        (None, "stops", "no such capacity reservation group"),
+    ],
+    ids=["fits", "small", "other-zone", "no-zone", "other-region", "other-size", "empty", "gone"],
+)
+def test_a_reservation_group_has_the_nodes_of_its_pool(
+    azure: Azure, reservations: list[Any] | None, severity: str, words: str
+) -> None:
+    if reservations is not None:
+        azure.answers[f"{RESERVATIONS}/capacityReservations"] = {"value": reservations}
+    capacity = {"type": "reservation", "reservation": RESERVATIONS, "zone": "1"}
+
+    finding = by_title(ask(azure, plan_of({**SERVE, "capacity": capacity})), "reservation of pool serve")
+
+    assert (finding.severity, words in finding.found) == (severity, True)
 
 
 def test_resource_providers_that_are_not_registered_are_named(azure: Azure) -> None:

@@ -70,6 +70,8 @@ _BUCKETS = by({"buckets": [{"name": "acme-datasets"}]}, aks={"buckets": [{"name"
 _OTHER_BUCKETS = by([[_OTHERS]], aks=[[{**_OTHERS, **_ACCOUNT}]])
 _NETWORK = f"/subscriptions/{_SUBSCRIPTION}/resourceGroups/network/providers/Microsoft.Network"
 _SUBNET = f"{_NETWORK}/virtualNetworks/hub/subnets/"
+_COMPUTE = f"/subscriptions/{_SUBSCRIPTION}/resourceGroups/capacity/providers/Microsoft.Compute"
+_RESERVATIONS = f"{_COMPUTE}/capacityReservationGroups/"
 _AKS_H100 = "Standard_ND96isr_H100_v5"
 
 # Each stack has one team, and one pool of GPUs with NVLink, MIG and RDMA.
@@ -289,7 +291,10 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
         "pools[0].capacity": by(
             {"type": "reservation", "reservation": "cr-0a1b2c3d4e5f60718", "zone": "us-east-2a"},
             gke={"type": "reservation", "reservation": "h100", "zone": "us-central1-a"},
+            aks={"type": "reservation", "reservation": f"{_RESERVATIONS}gpus", "zone": "1"},
         ),
+        # Azure sells no reservations of ND sizes.
+        "pools[0].machine_type": by("p5.48xlarge", gke="a3-megagpu-8g", aks="Standard_NC96ads_A100_v4"),
     },
     "pools[].capacity(reservation).zone": {"pools[0].zones": None},
     "pools[].capacity(reservation).sub_block": by({}, gke={"pools[0].capacity.block": "block-a"}),
@@ -712,8 +717,10 @@ ALTERNATIVES: Mapping[str, Any] = {
     "pools[].name": ["other"],
     "pools[].machine_type": by(["p4de.24xlarge"], gke=["a2-ultragpu-8g"], aks=["Standard_ND96amsr_A100_v4"]),
     "pools[].count.max": [3],
-    "pools[].capacity(reservation).reservation": by(["cr-0a1b2c3d4e5f60719"], gke=["other"]),
-    "pools[].capacity(reservation).zone": by(["us-east-2b"], gke=["us-central1-b"]),
+    "pools[].capacity(reservation).reservation": by(
+        ["cr-0a1b2c3d4e5f60719"], gke=["other"], aks=[f"{_RESERVATIONS}others"]
+    ),
+    "pools[].capacity(reservation).zone": by(["us-east-2b"], gke=["us-central1-b"], aks=["2"]),
     "pools[].capacity(reservation).placement_group": ["group-a"],
     "pools[].capacity(reservation).project": ["other-project"],
     "pools[].capacity(reservation).block": ["block-a"],

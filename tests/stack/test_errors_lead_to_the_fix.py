@@ -313,7 +313,9 @@ def test_no_error_shows_messages_of_the_validation_library(tmp_path: Path) -> No
             assert words not in str(caught.value), file.name
 
 
-@pytest.mark.parametrize(("provider", "example"), [("eks", "cr-0a1b2c3d4e5f60718"), ("gke", "h100-pool")])
+@pytest.mark.parametrize(
+    ("provider", "example"), [("eks", "cr-0a1b2c3d4e5f60718"), ("gke", "h100-pool"), ("aks", "/subscriptions/")]
+)
 def test_the_example_of_a_missing_reservation_is_of_the_stacks_provider(
     tmp_path: Path, provider: str, example: str
 ) -> None:

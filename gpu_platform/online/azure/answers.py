@@ -44,6 +44,17 @@ class Subnet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reserved:
+    """One reservation of a capacity reservation group."""
+
+    region: str
+    size: str
+    zone: str
+    """Number of the zone, or empty for a reservation in no particular zone."""
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """An AKS cluster, with the facts that planning compares and fields that only the online checks use."""
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import yaml
 
-from gpu_platform.online.azure.answers import Cluster, Group, Size, Subnet, Usage
+from gpu_platform.online.azure.answers import Cluster, Group, Reserved, Size, Subnet, Usage
 from gpu_platform.online.azure.api import AzureApi, Missing
 from gpu_platform.planning.clouds.aks.existing_cluster import ExistingAks
 
@@ -23,6 +23,7 @@ ACTIONS: Final[Mapping[str, str]] = {
     "group": "Microsoft.Resources/subscriptions/resourceGroups/read",
     "usages": "Microsoft.Compute/locations/usages/read",
     "skus": "Microsoft.Compute/skus/read",
+    "reservations": "Microsoft.Compute/capacityReservationGroups/capacityReservations/read",
     "subnet": "Microsoft.Network/virtualNetworks/subnets/read",
     "encryption set": "Microsoft.Compute/diskEncryptionSets/read",
     "cluster": "Microsoft.ContainerService/managedClusters/read",
@@ -89,6 +90,20 @@ class AzureClient:
         """Return the region of the disk encryption set with a resource ID. Raises Missing."""
         return str(self._api.get(path, _ENCRYPTION_SETS, ACTIONS["encryption set"]).get("location", ""))
 
+    def reservations(self, group: str) -> tuple[Reserved, ...]:
+        """Return the reservations of the capacity reservation group with a resource ID. Raises Missing."""
+        path = f"{group}/capacityReservations"
+        found: Sequence[Mapping[str, Any]] = self._api.get(path, _COMPUTE, ACTIONS["reservations"])["value"]
+        return tuple(
+            Reserved(
+                region=str(one["location"]).lower(),
+                size=str(one["sku"]["name"]),
+                zone=str(next(iter(one.get("zones") or ("",)))),
+                nodes=int(one["sku"]["capacity"]),
+            )
+            for one in found
+        )
+
     def subnet(self, path: str) -> Subnet:
         """Return the subnet with a resource ID. Raises Missing."""
         found: Mapping[str, Any] = self._api.get(path, _NETWORK, ACTIONS["subnet"]).get("properties") or {}
@@ -107,7 +122,7 @@ class AzureClient:
         pools: Sequence[Mapping[str, Any]] = properties.get("agentPoolProfiles") or ()
         return Cluster(
             state=properties.get("provisioningState", ""),
-            facts=_facts(str(found.get("location", "")), properties),
+            facts=_facts(found),
             tags=found.get("tags") or {},
             private=bool(access.get("enablePrivateCluster")),
             authorized=tuple(access.get("authorizedIPRanges") or ()),
@@ -127,18 +142,21 @@ class AzureClient:
         return f"{self._root}/resourceGroups/{group}/{provider}/{name}"
 
 
-def _facts(region: str, properties: Mapping[str, Any]) -> ExistingAks:
+def _facts(found: Mapping[str, Any]) -> ExistingAks:
+    properties: Mapping[str, Any] = found.get("properties") or {}
     network: Mapping[str, Any] = properties.get("networkProfile") or {}
     pools: Sequence[Mapping[str, Any]] = properties.get("agentPoolProfiles") or ()
     policy = str(network.get("networkPolicy") or "")
     issuer: Mapping[str, Any] = properties.get("oidcIssuerProfile") or {}
     security: Mapping[str, Any] = properties.get("securityProfile") or {}
     webhook: Mapping[str, Any] = security.get("workloadIdentity") or {}
+    identity: Mapping[str, Any] = found.get("identity") or {}
     return ExistingAks(
-        region=region,
+        region=str(found.get("location", "")),
         version=properties.get("currentKubernetesVersion") or properties.get("kubernetesVersion", ""),
         network_policy="" if policy == "none" else policy,
         has_entra_id=bool(properties.get("aadProfile")),
+        has_own_identity="UserAssigned" in str(identity.get("type")),
         subnet=next((str(pool["vnetSubnetID"]) for pool in pools if pool.get("vnetSubnetID")), ""),
         issuer=str(issuer.get("issuerURL") or ""),
         workload_identity=bool(webhook.get("enabled")),

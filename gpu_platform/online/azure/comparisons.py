@@ -8,12 +8,13 @@ from ipaddress import IPv4Network
 from gpu_platform.base.errors import BadInput
 from gpu_platform.base.quantity import counted
 from gpu_platform.online.answers import no_cluster, problem_finding
-from gpu_platform.online.azure.answers import Cluster, Group, Size, Subnet
+from gpu_platform.online.azure.answers import Cluster, Group, Reserved, Size, Subnet
 from gpu_platform.online.finding import OnlineFinding
 from gpu_platform.planning.clouds.aks.existing_cluster import require_fit
 from gpu_platform.planning.clouds.aks.infiniband import FEATURE, REGISTER
 from gpu_platform.planning.clouds.aks.plan import AksClusterPlan, AksPoolPlan, CreateAksPlan
 from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.pools.section import PoolPlan
 
 _RESERVED_ADDRESSES = 5  # in each range of a subnet
 
@@ -105,6 +106,45 @@ def compare_size(
         found=found,
         why=f"the subscription has no such size in {lacking}",
         fix=f"write {field}: [{quoted}]" if quoted else f"remove {field}, or choose another region",
+    )
+
+
+def compare_reservation(
+    pool: PoolPlan, cloud: AksPoolPlan, region: str, found: Sequence[Reserved] | None
+) -> OnlineFinding:
+    """Return a finding about whether a pool's capacity reservation group has enough nodes for the pool.
+
+    `found` are the reservations of the group, or None if there is no such group.
+    """
+    looked_at = f"reservation of pool {pool.name}"
+    field = f"{pool.path}.capacity"
+    if found is None:
+        return OnlineFinding(
+            looked_at=looked_at,
+            severity="stops",
+            found="no such capacity reservation group",
+            why="the agent pool cannot be created",
+            fix=f"correct {field}.reservation",
+        )
+    [zone] = cloud.zones
+    fits = [one for one in found if (one.region, one.size, one.zone) == (region, cloud.vm_size, zone)]
+    if not fits:
+        listed = [f"{one.size} in {one.region} zone {one.zone or 'any'}" for one in found]
+        return OnlineFinding(
+            looked_at=looked_at,
+            severity="stops",
+            found=", ".join(listed) or "a group without reservations",
+            why=f"the nodes need {cloud.vm_size} in {region} zone {zone}",
+            fix=f"add this reservation to the group, or correct {field}",
+        )
+    nodes = sum(one.nodes for one in fits)
+    enough = nodes >= pool.nodes.max
+    return OnlineFinding(
+        looked_at=looked_at,
+        severity="fine" if enough else "warns",
+        found=f"{counted(nodes, 'node')} of {cloud.vm_size}",
+        why="" if enough else f"Azure has not reserved the others of {counted(pool.nodes.max, 'node')}",
+        fix="" if enough else f"reserve more nodes, or lower {pool.path}.count",
     )
 
 

@@ -18,6 +18,7 @@ from gpu_platform.online.azure.comparisons import (
     compare_feature,
     compare_group,
     compare_providers,
+    compare_reservation,
     compare_size,
     compare_subnet,
 )
@@ -28,6 +29,7 @@ from gpu_platform.planning.clouds.aks.plan import AksClusterPlan, AksPoolPlan, C
 from gpu_platform.planning.clouds.aks.prerequisites import PROVIDERS, REGIONAL_QUOTA
 from gpu_platform.planning.clouds.kubeconfig import aks_kubeconfig
 from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.pools.section import PoolPlan
 
 _CONSOLE: Final = "Azure portal, Quotas, Compute"
 
@@ -82,6 +84,9 @@ class AzureCloud:
             wanted = pool.cloud.zones if isinstance(pool.cloud, AksPoolPlan) else ()
             what, field = f"pool {pool.name}", f"{pool.path}.zones"
             yield f"{pool.machine_type} of {what}", partial(self._size, what, field, pool.machine_type, wanted)
+            if isinstance(pool.cloud, AksPoolPlan) and pool.cloud.capacity_reservation_group is not None:
+                group = pool.cloud.capacity_reservation_group
+                yield f"reservation of {what}", partial(self._reservation, pool, pool.cloud, group)
         if create is not None and create.subnet is not None:
             yield "subnet of the cluster", partial(self._subnet, create, create.subnet)
         for path in cluster.encryption_sets:
@@ -140,7 +145,7 @@ class AzureCloud:
         regular = [
             pool.nodes.desired * self._catalog.machine_types[pool.machine_type].vcpu
             for pool in self._plan.pools
-            if isinstance(pool.cloud, AksPoolPlan) and pool.cloud.priority == "Regular"
+            if isinstance(pool.cloud, AksPoolPlan) and pool.cloud.counts_against_quota
         ]
         yield QuotaDemand(
             name=REGIONAL_QUOTA,
@@ -148,7 +153,7 @@ class AzureCloud:
             region=region,
             desired=sum(regular) + first,
             most=self._cluster.vcpus + most,
-            wanted_by="all nodes except spot nodes",
+            wanted_by="all nodes except spot and reserved nodes",
         )
 
     def _quota(self, demand: QuotaDemand) -> Iterator[OnlineFinding]:
@@ -166,6 +171,13 @@ class AzureCloud:
         region = self._cluster.region
         sizes = self._kept("sizes", lambda: self._client.sizes(region))
         yield compare_size(what, field, machine_type, wanted, region, sizes.get(machine_type.lower()))
+
+    def _reservation(self, pool: PoolPlan, cloud: AksPoolPlan, group: str) -> Iterator[OnlineFinding]:
+        try:
+            found = self._client.reservations(group)
+        except Missing:
+            found = None
+        yield compare_reservation(pool, cloud, self._cluster.region, found)
 
     def _subnet(self, create: CreateAksPlan, path: str) -> Iterable[OnlineFinding]:
         try:

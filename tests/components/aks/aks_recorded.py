@@ -16,6 +16,10 @@ ACCOUNT = f"{_DATA}/Microsoft.Storage/storageAccounts/acmeml"
 IDENTITY = f"{_DATA}/Microsoft.ManagedIdentity/userAssignedIdentities/vision"
 DISK_KEYS = f"{_DATA}/Microsoft.Compute/diskEncryptionSets/disks"
 SECRETS_KEY = f"{_DATA}/Microsoft.KeyVault/vaults/acme/keys/secrets/versions/{'0' * 32}"
+RESERVATIONS = (
+    f"/subscriptions/{ID}/resourceGroups/capacity/providers/Microsoft.Compute/capacityReservationGroups/gpus"
+)
+RESERVED: dict[str, Any] = {"capacity": {"type": "reservation", "reservation": RESERVATIONS, "zone": "2"}}
 EXISTING: dict[str, Any] = {
     "provider": "aks",
     "name": "ml",
@@ -48,6 +52,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "h100": {"machine_type": "Standard_ND96isr_H100_v5", "zones": ["1"], "network": {"rdma": False}},
     "cpu-only": {"machine_type": "Standard_D16ds_v5", "workload": "general"},
     "spot": {"capacity": {"type": "spot"}, "workload": "inference"},
+    "reserved": {**RESERVED, "workload": "inference"},
     "growing": {"count": {"min": 0, "desired": 1, "max": 4}, "workload": "inference"},
     "close": {"placement": {"type": "proximity"}, "zones": ["2"]},
     "zones": {"zones": ["1", "2", "3"], "workload": "inference"},

@@ -19,6 +19,7 @@ FOUND: dict[str, Any] = {
     "currentKubernetesVersion": "1.35.1",
     "privateFqdn": "",
     "fqdn": "ml-abc.hcp.eastus2.azmk8s.io",
+    "identities": [{"type": "UserAssigned"}],
     "networkProfiles": [{"networkPolicy": "cilium"}],
     "azureActiveDirectoryRoleBasedAccessControls": [{"azureRbacEnabled": False}],
     "agentPoolProfiles": [{"vnetSubnetId": "subnet-of-the-first-pool"}],

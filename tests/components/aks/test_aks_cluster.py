@@ -11,6 +11,8 @@ from tests.components.aks.aks_recorded import (
     DISK_KEYS,
     EXISTING,
     ID,
+    RESERVATIONS,
+    RESERVED,
     SECRETS_KEY,
     SUBNET,
     TEAM,
@@ -90,6 +92,19 @@ def test_the_cluster_may_use_only_the_subnet_of_its_nodes() -> None:
     assert grant.inputs["roleDefinitionName"] == "Network Contributor"
     (subnet,) = recording.of("Subnet")
     assert subnet.urn in grant.property_dependencies["scope"]
+
+
+def test_the_cluster_may_use_each_reservation_group_before_nodes_are_created() -> None:
+    # Both pools use the same group.
+    recording = recorded(
+        {**RESERVED, "name": "a"}, {**RESERVED, "name": "b", "machine_type": "Standard_NC4as_T4_v3"}
+    )
+    grants = [one for one in recording.of("Assignment") if one.inputs["scope"] == RESERVATIONS]
+    assert [one.inputs["roleDefinitionName"] for one in grants] == ["Contributor"]
+    for pool in recording.of("KubernetesClusterNodePool"):
+        assert pool.inputs["capacityReservationGroupId"] == RESERVATIONS
+        assert pool.inputs["zones"] == ["2"]
+        assert grants[0].urn in recording.before(pool)
 
 
 def test_an_existing_group_and_network_are_not_created() -> None:

@@ -11,15 +11,24 @@ import pytest
 from components.aks import build
 from gpu_platform.planning.clouds.aks.plan import AksClusterPlan
 from gpu_platform.stack.loaded import plan_platform
-from tests.components.aks.aks_recorded import CREATED, EXISTING, TEAM, of_azure, platform_of, recorded
+from tests.components.aks.aks_recorded import (
+    CREATED,
+    EXISTING,
+    RESERVATIONS,
+    RESERVED,
+    TEAM,
+    of_azure,
+    platform_of,
+    recorded,
+)
 from tests.components.aks.known_azure import ACCESS, ISSUER, KnownAzure, deploy
 
 AGENT_POOL = "azure:containerservice/kubernetesClusterNodePool:KubernetesClusterNodePool::train"
 
 
-def deployed(cluster: dict[str, Any], **found: Any) -> tuple[KnownAzure, dict[str, Any]]:
-    """Deploy the cluster and its pool. Return the simulated cloud and the kubeconfig."""
-    plan = plan_platform(platform_of(cluster=cluster, teams=[TEAM]), "test")
+def deployed(cluster: dict[str, Any], *pools: dict[str, Any], **found: Any) -> tuple[KnownAzure, dict[str, Any]]:
+    """Deploy the cluster and its pools. Return the simulated cloud and the kubeconfig."""
+    plan = plan_platform(platform_of(*pools, cluster=cluster, teams=[TEAM]), "test")
     assert plan.kind == "environment"
     cloud = plan.cluster.cloud
     assert isinstance(cloud, AksClusterPlan)
@@ -71,6 +80,13 @@ def test_pools_of_an_existing_cluster_join_the_subnet_of_its_first_pool() -> Non
 def test_an_existing_cluster_that_does_not_fit_is_refused(found: dict[str, Any], words: str) -> None:
     with pytest.raises(pulumi.RunError, match=words):
         deployed(EXISTING, **found)
+
+
+def test_reservations_need_a_cluster_with_an_identity_that_can_have_roles() -> None:
+    with pytest.raises(pulumi.RunError, match="a cluster with a system-assigned identity"):
+        deployed(EXISTING, RESERVED, identities=[{"type": "SystemAssigned"}])
+    azure, _ = deployed(EXISTING, RESERVED)
+    assert azure.made[AGENT_POOL]["capacityReservationGroupId"] == RESERVATIONS
 
 
 @pytest.mark.parametrize("cluster", [CREATED, EXISTING])

@@ -78,6 +78,8 @@ def aks(
         # Azure runs the autoscaler of AKS.
         autoscaler_flags="nobody",
         growing_nodes=_growing_nodes(create.system) if create is not None else None,
+        # A group has one reservation for each size and zone.
+        reservation_identity=("zone", "machine_type"),
         pools=CloudPools(
             nodes=lambda pool, named: nodes_plan(pool, "cloud"),
             plan=lambda pool, machine, needs, catalog: plan_aks_pool(pool, machine, cluster, needs, catalog),

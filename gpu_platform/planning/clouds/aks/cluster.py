@@ -186,6 +186,7 @@ def plan_aks_cluster(
         identities=tuple(demands.identities),
         encryption_sets=encryption_sets(cluster, demands.storage),
         vcpus=_vcpus(pools, catalog),
+        reservation_groups=_reservation_groups(pools),
         operator=release.version,
         operator_kubernetes=release.kubernetes,
         tags={**cluster.tags, "managed-by": "gpu-platform", "stack": stack},
@@ -290,12 +291,19 @@ def _decisions(cluster: AksCluster, create: CreateAks) -> Iterator[Decision]:
 
 
 def _vcpus(pools: Sequence[PoolPlan], catalog: Catalog) -> int:
-    """Return the vCPUs of all pools except spot pools, which have a separate quota, at their maximum size."""
+    """Return the vCPUs of all pools at their maximum size. Spot pools have a separate quota, and reservations
+    counted against the quota when they were made.
+    """
     return sum(
         catalog.machine_types[pool.machine_type].vcpu * (pool.nodes.max + pool.cloud.surge)
         for pool in pools
-        if isinstance(pool.cloud, AksPoolPlan) and pool.cloud.priority == "Regular"
+        if isinstance(pool.cloud, AksPoolPlan) and pool.cloud.counts_against_quota
     )
+
+
+def _reservation_groups(pools: Sequence[PoolPlan]) -> tuple[str, ...]:
+    groups = (pool.cloud.capacity_reservation_group for pool in pools if isinstance(pool.cloud, AksPoolPlan))
+    return tuple(sorted({group for group in groups if group is not None}))
 
 
 def _retained(cluster: AksCluster) -> tuple[str, ...]:

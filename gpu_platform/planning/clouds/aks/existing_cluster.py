@@ -23,6 +23,8 @@ class ExistingAks:
     """Engine that enforces network policies: cilium, calico, azure, or empty for none."""
     has_entra_id: bool
     """Whether clients log in with Entra ID."""
+    has_own_identity: bool
+    """Whether the cluster has a user-assigned identity, which can have roles before the cluster exists."""
     subnet: str
     """Resource ID of the subnet of the first pool, or empty if AKS created the network."""
     issuer: str
@@ -66,6 +68,13 @@ def require_fit(plan: AksClusterPlan, found: ExistingAks) -> None:
             f"no {missing}, with an identity of {', '.join(plan.identities)}",
             "a cluster with the OIDC issuer and Workload ID, through which pods use the identity of their team",
             f"az aks update --resource-group {plan.resource_group} --name {plan.name} {ENABLE}",
+        )
+    if plan.reservation_groups and not found.has_own_identity:
+        problems.add(
+            "a cluster with a system-assigned identity, and pools with reservations",
+            "a user-assigned identity with the role Contributor on each capacity reservation group",
+            f"az aks update --resource-group {plan.resource_group} --name {plan.name} --enable-managed-identity "
+            "--assign-identity IDENTITY",
         )
     if problems.found:
         raise BadInput(f"AKS cluster {plan.name}", problems.found)

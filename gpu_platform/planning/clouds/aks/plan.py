@@ -72,6 +72,8 @@ class AksPoolPlan:
     os_disk_size_gb: int
     zones: tuple[str, ...]
     """Availability zones. Without zones, Azure places the nodes anywhere in the region."""
+    capacity_reservation_group: str | None
+    """Resource ID of the capacity reservation group whose capacity the nodes use, or None."""
     priority: Literal["Regular", "Spot"]
     autoscaled: bool
     nodes: int
@@ -89,6 +91,11 @@ class AksPoolPlan:
     """Taints in the form key=value:Effect."""
     tags: Mapping[str, str]
     protect: bool
+
+    @property
+    def counts_against_quota(self) -> bool:
+        """Whether new nodes count against the vCPU quota of the region."""
+        return self.priority == "Regular" and self.capacity_reservation_group is None
 
     @property
     def surge(self) -> int:
@@ -195,8 +202,10 @@ class AksClusterPlan:
     encryption_sets: tuple[str, ...] = ()
     """Resource IDs of the disk encryption sets of nodes and volumes. The control plane must be able to read them.
     """
+    reservation_groups: tuple[str, ...] = ()
+    """Resource IDs of the capacity reservation groups of all pools."""
     vcpus: int = 0
-    """Total vCPUs of all pools at their maximum size, except spot pools."""
+    """Total vCPUs of all pools at their maximum size, except spot and reserved pools."""
     operator: str
     operator_kubernetes: tuple[str, str]
     """Minimum and maximum Kubernetes minor version that the GPU Operator's release supports."""

@@ -22,6 +22,7 @@ from gpu_platform.planning.clouds.aks.infiniband import (
 )
 from gpu_platform.planning.clouds.aks.names import agent_pool_name
 from gpu_platform.planning.clouds.aks.plan import AksKubelet, AksPoolPlan, AksUpgrade, ProximityGroup
+from gpu_platform.planning.clouds.aks.reservations import check_reservation, reservation_group, zones_of
 from gpu_platform.planning.clouds.aks.software import DEFAULT_FAMILY
 from gpu_platform.planning.clouds.autoscaled_gpus import offered_gpus
 from gpu_platform.planning.clouds.section import CloudPool
@@ -33,7 +34,7 @@ from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.stack._types import NodeGate
 from gpu_platform.stack.aks import AksCluster
 from gpu_platform.stack.compute_class import ComputeClass
-from gpu_platform.stack.pool import Pool
+from gpu_platform.stack.pool import Pool, Reservation
 
 SPOT_TAINT: Final = Taint(key="kubernetes.azure.com/scalesetpriority", value="spot", effect="NoSchedule")
 _PROXIMITY_GROUP: Final = re.compile(
@@ -56,6 +57,7 @@ def added_taints(pool: Pool) -> dict[Taint, str]:
 def check_aks_pool(pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
     """Record a problem for each combination of settings that AKS refuses, or that the program does not set up."""
     _check_zones(pool, problems)
+    check_reservation(pool, problems)
     check_infiniband(pool, machine, catalog, problems)
     _check_placement(pool, problems)
     _check_upgrade(pool, machine, problems.at("upgrade"))
@@ -109,11 +111,12 @@ def check_together(pools: Sequence[tuple[int, Pool]], catalog: Catalog, problems
 
 
 def _check_zones(pool: Pool, problems: Problems) -> None:
+    allowed = "an availability zone of Azure: 1, 2 or 3"
     for index, zone in enumerate(pool.zones or ()):
         if not zone.isdigit():
-            problems.at("zones").at(f"[{index}]").add(
-                f"{zone!r}", "an availability zone of Azure: 1, 2 or 3", 'write zones: ["1"]'
-            )
+            problems.at("zones").at(f"[{index}]").add(f"{zone!r}", allowed, 'write zones: ["1"]')
+    if isinstance(pool.capacity, Reservation) and not pool.capacity.zone.isdigit():
+        problems.at("capacity").at("zone").add(f"{pool.capacity.zone!r}", allowed, 'write zone: "1"')
 
 
 def _check_placement(pool: Pool, problems: Problems) -> None:
@@ -249,7 +252,8 @@ def plan_aks_pool(
         os_sku=catalog.node_images["azure", pool.image.family or DEFAULT_FAMILY].image_type(machine),
         os_disk_type=_disk_type(pool, machine),
         os_disk_size_gb=pool.disk.size_gb,
-        zones=pool.zones or (),
+        zones=zones_of(pool),
+        capacity_reservation_group=reservation_group(pool),
         priority="Spot" if spot else "Regular",
         autoscaled=pool.count.is_range,
         nodes=pool.count.desired,
@@ -305,12 +309,13 @@ def _proximity(pool: Pool, cluster: AksCluster) -> ProximityGroup | None:
 def _upgrade(pool: Pool, machine: MachineType) -> AksUpgrade | None:
     """Return the upgrade settings, or None for spot nodes.
 
-    Nodes of a proximity placement group and the largest machine types, which have InfiniBand, are replaced without
-    surge, because there may be no capacity and no quota for one more of them.
+    Reserved nodes, nodes of a proximity placement group and the largest machine types, which have InfiniBand, are
+    replaced without surge, because there may be no capacity and no quota for one more of them.
     """
     if pool.capacity.type == "spot":
         return None
-    tight = (pool.placement is not None and pool.placement.type == "proximity") or machine.rdma_interfaces > 0
+    close = pool.placement is not None and pool.placement.type == "proximity"
+    tight = close or pool.capacity.type == "reservation" or machine.rdma_interfaces > 0
     surge = pool.upgrade.max_surge
     if surge is None:
         surge = 0 if tight or pool.upgrade.max_unavailable else 1
@@ -365,6 +370,12 @@ def _reasons(
     pool: Pool, machine: MachineType, plan: AksPoolPlan, catalog: Catalog
 ) -> Iterator[tuple[str, str, str]]:
     """Yield the name, value and reason of each choice for the pool, as text."""
+    if plan.capacity_reservation_group is not None:
+        yield (
+            "capacity reservation group",
+            plan.capacity_reservation_group,
+            "the stack file sets it; nodes above the reserved number are bought on demand",
+        )
     if plan.agent_pool != pool.name:
         yield "agent pool", plan.agent_pool, "AKS allows 12 letters and digits, so the name ends in a hash"
     yield (

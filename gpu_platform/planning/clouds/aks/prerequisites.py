@@ -40,8 +40,8 @@ def aks_prerequisites(cluster: CloudCluster, resource_types: Iterable[str]) -> C
     services = sorted({_service(each) for each in resource_types if each.startswith("azure:")})
     roles = [_ROLES.get(service, f"a role for {service}") for service in services]
     subnet = cluster.create.subnet if cluster.create is not None else None
-    if subnet is not None:
-        roles.append(f"Role Based Access Control Administrator on {subnet}")
+    existing = (*([subnet] if subnet is not None else ()), *cluster.reservation_groups)
+    roles += [f"Role Based Access Control Administrator on {each}" for each in existing]
     roles += _key_rights(cluster)
     if cluster.identities:
         roles.append("Role Based Access Control Administrator on the containers of teams")
@@ -95,7 +95,7 @@ def _quotas(cluster: AksClusterPlan) -> Iterator[CloudQuota]:
             unit="vCPU",
             region=cluster.region,
             amount=cluster.vcpus + system,
-            what="all nodes except spot nodes",
+            what="all nodes except spot and reserved nodes",
         )
 
 

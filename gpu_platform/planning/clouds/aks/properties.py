@@ -47,6 +47,7 @@ def _agent_pool(pool: AksPoolPlan) -> Mapping[str, str]:
         "os_disk": f"{pool.os_disk_size_gb} GB {pool.os_disk_type}",
         "availability_zones": listed(pool.zones) or ALL_ZONES,
         "scale_set_priority": pool.priority,
+        "capacity_reservation_group": pool.capacity_reservation_group or NOT_SET,
         "proximity_placement_group": (group.id or group.name or NOT_SET) if group is not None else NOT_SET,
         "kubelet_config": listed(
             [

@@ -75,7 +75,7 @@ def test_a_new_kubernetes_version_rolls_the_nodes_of_a_new_cluster() -> None:
     [
         ({"machine_type": "Standard_NC48ads_A100_v4"}, "pools[0].machine_type"),
         ({"disk": {"size_gb": 100}}, "pools[0].disk"),
-        ({"zones": ["1"]}, "pools[0].zones"),
+        ({"zones": ["1"]}, "pools[0].capacity.zone or zones"),
         ({"bootstrap": {"kubelet": {"pod_pids_limit": 4096}}}, "bootstrap"),
     ],
 )

@@ -57,6 +57,20 @@ def test_each_series_has_a_quota_and_all_count_together() -> None:
     }
 
 
+def test_reserved_nodes_count_against_no_quota() -> None:
+    group = f"/subscriptions/{GUID}/resourceGroups/g/providers/Microsoft.Compute/capacityReservationGroups/gpus"
+    found = quotas(
+        pool(
+            "serve",
+            "Standard_NC24ads_A100_v4",
+            2,
+            capacity={"type": "reservation", "reservation": group, "zone": "1"},
+        ),
+        system={"machine_type": "Standard_D8ds_v5"},
+    )
+    assert found == {"standardDDSv5Family": 4 * 8, "cores (Total Regional vCPUs)": 4 * 8}
+
+
 def test_spot_nodes_count_against_the_quota_of_spot_nodes_only() -> None:
     found = quotas(
         pool("serve", "Standard_NC4as_T4_v3", 5, capacity={"type": "spot"}),

@@ -93,7 +93,7 @@ CAPACITY: list[tuple[dict[str, Any], str, str]] = [
     (
         {"capacity": {**RESERVED, "placement_group": "g"}},
         "capacity.placement_group",
-        "GKE has no placement groups",
+        "elsewhere a reservation has no placement group",
     ),
     (
         {"capacity": {**RESERVED, "zone": "europe-west4-b"}, "zones": None},
