@@ -120,8 +120,8 @@ def _check_container(bucket: TeamBucket, here: Problems) -> None:
     if bucket.writable and bucket.directory:
         here.at("access").add(
             f"write with prefix {bucket.directory}",
-            f"read with a prefix, because the role {_WRITE_ROLE} allows to delete the whole container, and no "
-            "condition can prevent this",
+            f"read with a prefix, because the role {_WRITE_ROLE} includes the right to delete the container, and "
+            "no condition can prevent this",
             "write access: read, or remove prefix and use a separate container for the team",
         )
 
