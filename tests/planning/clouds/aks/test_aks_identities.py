@@ -106,7 +106,8 @@ def test_an_existing_identity_keeps_its_roles() -> None:
 
 
 def test_writing_below_a_prefix_is_refused() -> None:
-    assert "the right to delete the container" in refused(buckets=[{**WRITES, "prefix": "vision"}])["buckets[0].access"]
+    found = refused(buckets=[{**WRITES, "prefix": "vision"}])
+    assert "the right to delete the container" in found["buckets[0].access"]
 
 
 def test_a_container_without_its_account_or_with_a_wrong_name_is_refused() -> None:
