@@ -2,6 +2,7 @@
 
 Sources: Kubernetes API, PodStatus and JobStatus; JobSet v1alpha2, conditions Completed and Failed; Kubeflow
 Trainer v1alpha1, conditions Complete and Failed; KubeRay v1, RayJob jobDeploymentStatus and endTime; 2026-11-25.
+kubeflow/trainer v1.9.3 and kubeflow/mpi-operator v0.8.0, conditions Succeeded and Failed; 2026-11-30.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ KINDS: tuple[Kind, ...] = (
     Kind("StatefulSet", "apps", "v1", "statefulsets"),
     Kind("JobSet", "jobset.x-k8s.io", "v1alpha2", "jobsets", ("Completed", "Failed")),
     Kind("TrainJob", "trainer.kubeflow.org", "v1alpha1", "trainjobs", ("Complete", "Failed")),
+    Kind("PyTorchJob", "kubeflow.org", "v1", "pytorchjobs", ("Succeeded", "Failed")),
+    Kind("MPIJob", "kubeflow.org", "v2beta1", "mpijobs", ("Succeeded", "Failed")),
     Kind("RayCluster", "ray.io", "v1", "rayclusters"),
     RAY_JOB,
     Kind("RayService", "ray.io", "v1", "rayservices"),

@@ -156,8 +156,8 @@ class Cleanup(SpecModel):
     schedule: str = Field(default="17 3 * * *", pattern=CRON, examples=["17 3 * * *"])
     """Schedule in UTC: minute, hour, day, month and weekday."""
     finished_after: Duration | None = "168h"
-    """Time after which finished Jobs, JobSets, TrainJobs, RayJobs and standalone pods count as unneeded. With
-    `null`, they never count as unneeded.
+    """Time after which finished Jobs, JobSets, TrainJobs, RayJobs, PyTorchJobs, MPIJobs and standalone pods count
+    as unneeded. With `null`, they never count as unneeded.
     """
     idle_after: Annotated[Duration, at_most("168h")] | None = None
     """Time without GPU use after which notebooks count as unneeded. The same applies to other workloads whose pods

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gpu_platform.catalog.template_kinds import STARTED_KINDS, TRAIN_JOBS
 from gpu_platform.cleanup.kinds import JOB, KINDS, POD, REPLICA_SET, Kind
 from gpu_platform.cleanup.rules import Finding, Settings, find
 
@@ -45,6 +46,11 @@ def found(settings: Settings, activity: Any = None, **objects: Any) -> dict[str,
 WEEK = Settings(finished_after=7 * DAY)
 
 
+def test_every_kind_that_starts_with_all_of_its_pods_is_cleaned_up():
+    cleaned = {(kind.group, kind.plural) for kind in KINDS}
+    assert {(kind.group, kind.resource) for kind in STARTED_KINDS} | {TRAIN_JOBS} <= cleaned
+
+
 @pytest.mark.parametrize(
     ("kind", "status"),
     [
@@ -52,6 +58,8 @@ WEEK = Settings(finished_after=7 * DAY)
         ("Job", ended("Failed", days=8)),
         ("JobSet", ended("Completed", days=8)),
         ("TrainJob", ended("Failed", days=8)),
+        ("PyTorchJob", ended("Succeeded", days=8)),
+        ("MPIJob", ended("Failed", days=8)),
         ("RayJob", {"jobDeploymentStatus": "Complete", "endTime": ago(days=8)}),
         ("Pod", {"phase": "Failed", "conditions": [{"type": "Ready", "lastTransitionTime": ago(days=8)}]}),
         (
