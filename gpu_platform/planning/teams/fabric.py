@@ -84,7 +84,10 @@ def network_files(team: Team, pools: Sequence[PoolPlan], *, queues: bool) -> tup
     """Return the ConfigMaps for the team's pods that use the NICs of a node. `queues` indicates whether the team
     has a queue and may borrow quota.
     """
-    found = [pool.cloud_nodes.network_file for pool in pools if _uses_nodes(team, pool, queues=queues)]
+    # With DRA, pods claim GPUs, and the number of GPUs in a claim is not limited by a quota of GPUs.
+    found = [
+        pool.cloud_nodes.network_file for pool in pools if pool.devices or _uses_nodes(team, pool, queues=queues)
+    ]
     return tuple({file.config_map: file for file in found if file is not None}.values())
 
 

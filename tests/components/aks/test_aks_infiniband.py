@@ -148,6 +148,16 @@ def test_members_find_the_topology_in_their_namespace_and_cannot_change_it() -> 
     ] == ["vision"]
 
 
+def test_a_team_that_claims_gpus_has_the_topology() -> None:
+    plan = planned(
+        {**H100, "sharing": {"mode": "dra"}},
+        operator={"driver": {"owner": "host", "version": "580.126.09"}},
+        teams=[{**OF_TEAM, "quota": {"devices": {"gpu.nvidia.com": 16}, "cpu": 8, "memory": "32Gi"}}],
+    )
+    assert [file.config_map for file in plan.teams[0].files] == ["nccl-topology-ndv5"]
+    assert "GPUDirect RDMA" in {one.what for one in plan.decisions}
+
+
 def test_a_team_without_whole_nodes_has_no_topology() -> None:
     plan = planned(H100, teams=[{**OF_TEAM, "quota": {"gpus": 4, "cpu": 8, "memory": "32Gi"}}])
     assert plan.teams[0].files == ()
@@ -164,6 +174,8 @@ def test_the_burn_in_measures_over_infiniband_without_privileges() -> None:
     assert plan.burn_in is not None
     assert plan.burn_in.pod_security == "restricted"
     assert plan.burn_in.pools[0].network == "rdma/ib"
+    (of_a100,) = planned(A100, validation={"burn_in": {}}).burn_in.pools  # pyrefly: ignore[missing-attribute]
+    assert of_a100.least["all-reduce-nodes"].gb_per_second == 180
     together = plan.burn_in.pools[0].together
     assert together is not None
     assert together.workload.requests["rdma/ib"] == "8"
