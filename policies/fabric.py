@@ -1,4 +1,4 @@
-"""Rules about the network between GPU nodes on AWS, such as EFA, placement groups and reservations.
+"""Rules about the network between GPU nodes: EFA, placement groups and reservations on AWS, InfiniBand on AKS.
 
 Sources: EC2 user guide, Elastic Fabric Adapter (security group) and placement groups; EKS user guide, EFA; threads
 eksctl-io/eksctl#7949 and terraform-aws-modules/terraform-aws-eks#3730 (group and reservation). Read 2026-11-23.
@@ -6,7 +6,7 @@ eksctl-io/eksctl#7949 and terraform-aws-modules/terraform-aws-eks#3730 (group an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,31 +28,56 @@ _OLD_RULE: Final = "aws:ec2/securityGroupRule:SecurityGroupRule"
 _PLACEMENT_GROUP: Final = "aws:ec2/placementGroup:PlacementGroup"
 _SUBNET: Final = "aws:ec2/subnet:Subnet"
 _ALL_PROTOCOLS: Final = ("-1", "all")
+_OF_TASKS: Final = (
+    "depends on the number of nodes of a task; pods on a single node need no interfaces, and a violation harms "
+    "nobody else"
+)
 
 
 def _no_efa(stack: Stack, workload: Workload, _: Settings) -> Iterator[Breach]:
+    yield from _unrequested(stack, workload, _EFA, _has_efa, f"{_EFA} under resources.limits, with hugepages-2Mi")
+
+
+def _no_infiniband(stack: Stack, workload: Workload, _: Settings) -> Iterator[Breach]:
+    resource = names.INFINIBAND_RESOURCE
+    yield from _unrequested(stack, workload, resource, _has_infiniband, f"{resource} under resources.limits")
+
+
+def _unrequested(
+    stack: Stack, workload: Workload, nics: str, has_nics: Callable[[NodePool], bool], allowed: str
+) -> Iterator[Breach]:
+    """Yield a breach if the pods of one task are on several whole nodes with NICs and request no NICs."""
     if workload.pods_together < 2 or not workload.requests_gpus:
         return
-    with_efa = [pool for pool in workload.targets(stack) if _has_efa(pool)]
-    if not with_efa or len(with_efa) < len(workload.targets(stack)):
+    with_nics = [pool for pool in workload.targets(stack) if has_nics(pool)]
+    if not with_nics or len(with_nics) < len(workload.targets(stack)):
         return
-    whole = {pool.name for pool in with_efa if workload.requested.get(names.GPU_RESOURCE, 0) == pool.gpus_per_node}
+    gpus = workload.requested.get(names.GPU_RESOURCE, 0)
+    whole = {pool.name for pool in with_nics if gpus == pool.gpus_per_node}
     if not whole or workload.pod_spec.get("resourceClaims").items():
         return
     for container in workload.containers:
-        if container.spec.get("resources", "limits", _EFA).present:
+        if container.spec.get("resources", "limits", nics).present:
             return
     yield Breach(
         at=workload.pod_spec.get("containers"),
-        found=f"{workload.pods_together} pods of one task on nodes of {', '.join(sorted(whole))}, without {_EFA}",
-        allowed=f"{_EFA} under resources.limits, with hugepages-2Mi",
+        found=f"{workload.pods_together} pods of one task on nodes of {', '.join(sorted(whole))}, without {nics}",
+        allowed=allowed,
         fix="request the node's interfaces; otherwise NCCL uses TCP, at a fraction of the bandwidth",
     )
 
 
 def _has_efa(pool: NodePool) -> bool:
-    vendor = [machine.rdma_interfaces for machine in pool.machines if machine.vendor == "aws"]
-    return bool(vendor) and min(vendor) > 0 and pool.label("vpc.amazonaws.com/efa.present").text() == "true"
+    return _has_interfaces(pool, "aws") and pool.label("vpc.amazonaws.com/efa.present").text() == "true"
+
+
+def _has_infiniband(pool: NodePool) -> bool:
+    return _has_interfaces(pool, "azure") and pool.label(names.INFINIBAND_LABEL).text() == "true"
+
+
+def _has_interfaces(pool: NodePool, vendor: str) -> bool:
+    counts = [machine.rdma_interfaces for machine in pool.machines if machine.vendor == vendor]
+    return bool(counts) and min(counts) > 0
 
 
 efa_requested = Rule(
@@ -62,8 +87,17 @@ efa_requested = Rule(
     subjects=lambda stack: stack.view(workloads),
     check=_no_efa,
     settings=Settings,
-    before_only="depends on the number of nodes of a task; pods on a single node need no interfaces, and a "
-    "violation harms nobody else",
+    before_only=_OF_TASKS,
+)
+
+infiniband_requested = Rule(
+    id="infiniband-requested",
+    severity=Severity.HIGH,
+    description="Tasks on several nodes with InfiniBand request its NICs. Otherwise NCCL falls back to TCP.",
+    subjects=lambda stack: stack.view(workloads),
+    check=_no_infiniband,
+    settings=Settings,
+    before_only=_OF_TASKS,
 )
 
 
@@ -217,4 +251,4 @@ reservation_placement = Rule(
     settings=Settings,
 )
 
-RULES = (efa_requested, efa_security_group, placement_group_zone, reservation_placement)
+RULES = (efa_requested, infiniband_requested, efa_security_group, placement_group_zone, reservation_placement)

@@ -21,6 +21,7 @@ from policy_records import (
 )
 
 EFA = "vpc.amazonaws.com/efa"
+AGENT_POOL = "azure:containerservice/kubernetesClusterNodePool:KubernetesClusterNodePool"
 GROUP = "aws:ec2/placementGroup:PlacementGroup"
 SECURITY_GROUP = "aws:ec2/securityGroup:SecurityGroup"
 INTERFACES = [{"deviceIndex": 0, "interfaceType": "interface"}, {"deviceIndex": 1, "interfaceType": "efa-only"}]
@@ -64,6 +65,36 @@ def test_a_machine_type_without_efa_needs_no_request_whatever_its_label_says():
 def test_nodes_without_efa_need_no_request():
     assert violations("efa-requested", node(), gang({"nvidia.com/gpu": 8})) == []
     assert "parallelism" in not_checked("efa-requested", POOL, gang({"nvidia.com/gpu": 8}, pods=UNKNOWN))
+
+
+# -- infiniband-requested ---------------------------------------------------------------------------------
+
+
+def agent_pool(vm_size: str = "Standard_ND96isr_H100_v5", **labels: str) -> Record:
+    inputs = {
+        "name": "train",
+        "vmSize": vm_size,
+        "nodeCount": 4,
+        "gpuDriver": "None",
+        "nodeLabels": {"gpu-platform.dev/pool": "train", "gpu-platform.dev/workload": "training", **labels},
+        "nodeTaints": ["nvidia.com/gpu=present:NoSchedule"],
+    }
+    return record(AGENT_POOL, "train", inputs)
+
+
+def test_a_gang_on_whole_nodes_with_infiniband_that_requests_no_nics_is_found():
+    pool = agent_pool(**{"gpu-platform.dev/infiniband": "true"})
+    assert (
+        "without rdma/ib"
+        in only(violations("infiniband-requested", pool, gang({"nvidia.com/gpu": 8}))).problem.found
+    )
+    assert violations("infiniband-requested", pool, gang({"nvidia.com/gpu": 8, "rdma/ib": 8})) == []
+    assert violations("infiniband-requested", pool, gang({"nvidia.com/gpu": 4})) == []
+
+
+def test_a_pool_without_infiniband_needs_no_request():
+    assert violations("infiniband-requested", agent_pool(), gang({"nvidia.com/gpu": 8})) == []
+    assert violations("infiniband-requested", POOL, gang({"nvidia.com/gpu": 8})) == []
 
 
 # -- efa-security-group -----------------------------------------------------------------------------------
