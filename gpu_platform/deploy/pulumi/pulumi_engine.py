@@ -375,8 +375,8 @@ def _ways_on(text: str) -> Iterator[str]:
     if _USED_CONNECTION in text:
         yield (
             "Managed Lustre still uses the private services access of the VPC. `gcloud lustre instances list` "
-            "shows its instances. Delete those that nobody needs, and then run the same command again. If there is "
-            "no instance left, run `gcloud compute networks peerings delete servicenetworking-googleapis-com "
+            "shows its instances. Delete those that nobody needs, and then run the same command again. If no "
+            "instance is left, run `gcloud compute networks peerings delete servicenetworking-googleapis-com "
             "--network NETWORK` first, because Google can hold the connection for days"
         )
     for name in dict.fromkeys(_PRIORITY.findall(text)):
