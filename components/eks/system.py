@@ -9,17 +9,16 @@ import pulumi
 import pulumi_aws as aws
 
 from components._cloud import EksOutputs
-from components._options import child_options
+from components._options import child_options, custom_timeouts
 from components.eks.addon import create_addon
 from components.eks.launch_template import block_device, metadata_options, no_reservation, tag_specifications
 from components.eks.resized import resized
 from gpu_platform.base.names import SYSTEM_NODES
 from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan, SystemPool
+from gpu_platform.planning.clouds.eks.limits import SYSTEM_AT_A_TIME
 
 # Cluster-wide controllers must not lose their nodes to spot interruptions.
 _CAPACITY_TYPE = "ON_DEMAND"
-# Update one node at a time, because the controllers have few replicas.
-_MAX_UNAVAILABLE = 1
 # System nodes hold no state, so a broken node is replaced without loss.
 _NODE_REPAIR = True
 
@@ -102,11 +101,13 @@ class EksSystem(pulumi.ComponentResource):
             scaling_config=aws.eks.NodeGroupScalingConfigArgs(
                 min_size=pool.min_size, desired_size=pool.desired_size, max_size=pool.max_size
             ),
-            update_config=aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=_MAX_UNAVAILABLE),
+            update_config=aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=SYSTEM_AT_A_TIME),
             node_repair_config=aws.eks.NodeGroupNodeRepairConfigArgs(enabled=_NODE_REPAIR),
             opts=pulumi.ResourceOptions.merge(
                 after,
-                pulumi.ResourceOptions(ignore_changes=_left_alone()),
+                pulumi.ResourceOptions(
+                    ignore_changes=_left_alone(), custom_timeouts=custom_timeouts(pool.timeouts)
+                ),
             ),
         )
 

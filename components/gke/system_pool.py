@@ -7,6 +7,7 @@ from typing import Any
 import pulumi
 import pulumi_gcp as gcp
 
+from components._options import custom_timeouts
 from components.gke._nodes import INTEGRITY_MONITORING, METADATA_MODE, OAUTH_SCOPES
 from gpu_platform.planning.clouds.gke.create import SYSTEM_POOL
 from gpu_platform.planning.clouds.gke.plan import SYSTEM_SURGE, CreateGkePlan, GkeClusterPlan
@@ -80,5 +81,10 @@ def create_system_pool(
             resource_labels=dict(args.resource_labels),
             **node_settings(create, account, create.system_disk_type),
         ),
-        opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(ignore_changes=["initial_node_count"])),
+        opts=pulumi.ResourceOptions.merge(
+            opts,
+            pulumi.ResourceOptions(
+                ignore_changes=["initial_node_count"], custom_timeouts=custom_timeouts(create.system_timeouts)
+            ),
+        ),
     )

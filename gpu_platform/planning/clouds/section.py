@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from gpu_platform.base.errors import Problem
@@ -198,6 +198,13 @@ class Timeouts:
     create: int | None = None
     update: int | None = None
     delete: int | None = None
+
+    def for_rounds(self, nodes: int, at_a_time: int, seconds: int) -> Timeouts:
+        """Return these timeouts, with enough time to update `nodes` nodes. A round of `at_a_time` nodes takes
+        `seconds`.
+        """
+        rounds = -(-nodes // max(1, at_a_time))
+        return replace(self, update=max(self.update or 0, rounds * seconds))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

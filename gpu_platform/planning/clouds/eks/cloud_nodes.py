@@ -20,7 +20,7 @@ from gpu_platform.planning.clouds.eks.efa_requests import (
     efa_resources,
 )
 from gpu_platform.planning.clouds.eks.images import rolled_image
-from gpu_platform.planning.clouds.eks.limits import NODE_GROUP_TIMEOUTS, TERMINATION_SECONDS, surge_of
+from gpu_platform.planning.clouds.eks.limits import TERMINATION_SECONDS, node_group_timeouts, surge_of
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan, PlacementGroup
 from gpu_platform.planning.clouds.eks.volumes import claim_volumes
 from gpu_platform.planning.clouds.endings import PodEnding, reclaimed
@@ -69,7 +69,7 @@ def node_group_nodes(plan: EksPoolPlan, cluster: EksCluster, catalog: Catalog) -
         placement=_placement(plan.placement_group),
         replaced_delete_first=plan.delete_before_replace,
         rolled_delete_first=plan.update_strategy == "MINIMAL",
-        timeouts=NODE_GROUP_TIMEOUTS,
+        timeouts=node_group_timeouts(plan.max_size, plan.max_unavailable),
         roll_limits=RollLimits(
             at_a_time=plan.max_unavailable,
             needs_empty=_EMPTY_BLOCK if plan.capacity_type == "CAPACITY_BLOCK" else "",

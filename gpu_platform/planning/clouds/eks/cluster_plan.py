@@ -17,7 +17,9 @@ from gpu_platform.planning.clouds.eks.limits import (
     KARPENTER_LONGEST_GRACE,
     LEAST_ZONES,
     NODE_GROUP_TIMEOUTS,
+    SYSTEM_AT_A_TIME,
     TERMINATION_SECONDS,
+    node_group_timeouts,
     surge_of,
 )
 from gpu_platform.planning.clouds.eks.resource_names import role_name
@@ -178,6 +180,11 @@ class SystemPool:
     max_size: int
     avoids_reservations: bool = False
     """Whether the nodes avoid open reservations, because a pool uses such a reservation."""
+
+    @property
+    def timeouts(self) -> Timeouts:
+        """Timeouts of the node group."""
+        return node_group_timeouts(self.max_size, SYSTEM_AT_A_TIME)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

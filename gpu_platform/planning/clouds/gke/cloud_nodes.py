@@ -8,12 +8,12 @@ from gpu_platform.base import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.endings import PodEnding, reclaimed, window_endings
 from gpu_platform.planning.clouds.gke.plan import (
-    NODE_POOL_TIMEOUTS,
     RDMA_DEVICE_CLASS,
     RDMA_MTU,
     TCPX_MTU,
     GkePoolPlan,
     UpgradeSettings,
+    node_pool_timeouts,
 )
 from gpu_platform.planning.clouds.section import CloudNodes, FabricNics, NicDevices, NodeFabric, RollLimits
 from gpu_platform.planning.nodes.section import HUGE_PAGE_MIB
@@ -22,6 +22,7 @@ from gpu_platform.planning.nodes.section import HUGE_PAGE_MIB
 def node_pool_nodes(plan: GkePoolPlan, catalog: Catalog) -> CloudNodes:
     """Return how GKE creates, rolls, replaces and deletes the nodes of a node pool."""
     fabric = _node_fabric(plan)
+    limits = _roll_limits(plan.upgrade)
     return CloudNodes(
         platform=plan.kind,
         protect=plan.protect,
@@ -31,8 +32,8 @@ def node_pool_nodes(plan: GkePoolPlan, catalog: Catalog) -> CloudNodes:
         replaced_delete_first=plan.delete_before_replace,
         rolled_delete_first=plan.upgrade is None
         or (plan.upgrade.strategy != "BLUE_GREEN" and not plan.upgrade.max_surge),
-        timeouts=NODE_POOL_TIMEOUTS,
-        roll_limits=_roll_limits(plan.upgrade),
+        timeouts=node_pool_timeouts(plan.max_nodes, limits.at_a_time),
+        roll_limits=limits,
         created_on_demand="created by GKE when it has the capacity" if plan.flex_start else None,
         huge_pages_mib=plan.huge_pages * HUGE_PAGE_MIB,
         autoscaled=plan.autoscaled,

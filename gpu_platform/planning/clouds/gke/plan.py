@@ -22,13 +22,21 @@ SYSTEM_SURGE: Final = 1
 """Number of nodes that GKE adds while it rolls the system nodes. One is enough, because controllers have few
 replicas.
 """
-# An update may take a day, because GKE replaces nodes one by one.
-# GKE waits up to an hour for the pods of each node. The provider's default timeout is 30 minutes.
 NODE_POOL_TIMEOUTS: Final = Timeouts(create=60 * 60, update=24 * 60 * 60, delete=60 * 60)
+"""Timeouts of a node pool with few nodes. The provider's default is 30 minutes."""
+# GKE waits up to an hour for the pods of each node, and then creates the node again.
+_ROUND_SECONDS: Final = 75 * 60
 
 # MTU of the networks between GPUs: GKE docs, Maximize GPU network bandwidth; read 2026-11-21.
 TCPX_MTU: Final = 8244  # a jumbo frame without the TCPX header
 RDMA_MTU: Final = 8896
+
+
+def node_pool_timeouts(nodes: int, at_a_time: int | None) -> Timeouts:
+    """Return the timeouts of a node pool that GKE updates `at_a_time` nodes at a time, or all nodes together if
+    `at_a_time` is None.
+    """
+    return NODE_POOL_TIMEOUTS.for_rounds(nodes, at_a_time or nodes, _ROUND_SECONDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -344,6 +352,11 @@ class CreateGkePlan:
             "upgrades "
             "by the release channel; then you upgrade the node pools, which also keep their version until then"
         )
+
+    @property
+    def system_timeouts(self) -> Timeouts:
+        """Timeouts of the pool of system nodes."""
+        return node_pool_timeouts(self.system_nodes[1], SYSTEM_SURGE)
 
     @property
     def most_system_nodes(self) -> int:

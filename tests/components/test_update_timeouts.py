@@ -1,0 +1,37 @@
+"""The update of a pool may take long enough for all its nodes, which the clouds replace in rounds."""
+
+from __future__ import annotations
+
+from tests.components.gke.gke_forms import gke_pool, record_gke
+from tests.support.eks_stacks import record_eks
+from tests.support.recorded import record_shipped
+
+NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
+NODE_POOL = "gcp:container/nodePool:NodePool"
+
+
+def eks_update(nodes: int, at_a_time: int) -> str:
+    pool = {"count": {"desired": nodes}, "upgrade": {"max_unavailable": at_a_time}, "zones": ["us-east-2a"]}
+    return record_eks({"machine_type": "g6e.12xlarge", **pool}).one("NodeGroup", "train").timeouts["update"]
+
+
+def test_eks_has_half_an_hour_for_each_round_and_at_least_six_hours() -> None:
+    assert [eks_update(2, 1), eks_update(40, 1), eks_update(40, 2)] == ["360m", "1200m", "600m"]
+
+
+def test_gke_has_an_hour_and_a_quarter_for_each_round_and_at_least_a_day() -> None:
+    def update(nodes: int) -> str:
+        pool = gke_pool("train", machine_type="g2-standard-24", count={"desired": nodes})
+        return record_gke(pool).one("NodePool", "train").timeouts["update"]
+
+    assert [update(2), update(40)] == ["1440m", "3000m"]
+
+
+def test_system_nodes_have_more_time_than_the_default_of_the_provider() -> None:
+    found = {
+        resource.name: resource.timeouts["update"]
+        for stack in ("eks-training", "gke-training")
+        for resource in record_shipped(stack).resources
+        if resource.type in (NODE_GROUP, NODE_POOL) and resource.name.endswith("system")
+    }
+    assert sorted(found.values()) == ["1440m", "360m"]
