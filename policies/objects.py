@@ -119,6 +119,14 @@ def _claimed_too_much(stack: Stack, claim: DeviceClaim, settings: SystemSettings
                 "only free devices, because admin access includes devices of other pods",
                 "remove it",
             )
+        tolerations = request.get("tolerations")
+        if tolerations.items():
+            yield Breach(
+                at=tolerations,
+                found="tolerations",
+                allowed="devices without taints, because drivers taint broken devices",
+                fix="remove it",
+            )
         if request.get("deviceClassName").text() != names.GPU_DEVICE_CLASS or (count.whole() or 1) <= 1:
             continue
         sizes = [pool.gpus_per_node for pool in stack.view(pools) if pool.has_gpus]
@@ -137,7 +145,7 @@ gpu_claim_requests = Rule(
     id="gpu-claim-requests",
     severity=Severity.CRITICAL,
     description="A claim requests free GPUs, at most as many as a node has. `adminAccess` would include GPUs of "
-    "other pods.",
+    "other pods, and tolerations would include broken GPUs.",
     subjects=lambda stack: stack.view(device_claims),
     check=_claimed_too_much,
     settings=SystemSettings,

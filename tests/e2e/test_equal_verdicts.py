@@ -353,7 +353,8 @@ def random_request(chance: random.Random, name: str) -> Object:
     def one() -> Object:
         device_class = chance.choice(("gpu.nvidia.com", "gpu.nvidia.com", "mig.nvidia.com", "nics.example.com"))
         counted = {"count": chance.choice((1, 2, 4, 8, 9, 16))} if chance.random() < 0.8 else {}
-        return {"deviceClassName": device_class, **counted}
+        tolerated = {"tolerations": [{"operator": "Exists"}]} if chance.random() < 0.1 else {}
+        return {"deviceClassName": device_class, **counted, **tolerated}
 
     if chance.random() < 0.3:
         return {"name": name, "firstAvailable": [{"name": f"{name}-{i}", **one()} for i in range(2)]}

@@ -55,6 +55,15 @@ def test_a_claim_of_devices_of_others_is_found(make: Any):
     assert violations(CLAIM, make(exactly(adminAccess=False))) == []
 
 
+@pytest.mark.parametrize("make", [claim, template])
+def test_a_claim_that_tolerates_tainted_devices_is_found(make: Any):
+    found = only(violations(CLAIM, make(exactly(tolerations=[{"operator": "Exists"}]))))
+    assert found.problem.path.endswith("devices.requests[0].exactly.tolerations")
+    one = {"name": "a", "deviceClassName": "gpu.nvidia.com", "tolerations": [{"operator": "Exists"}]}
+    assert only(violations(CLAIM, make({"name": "gpus", "firstAvailable": [one]})))
+    assert violations(CLAIM, make(exactly(tolerations=[]))) == []
+
+
 def test_a_claim_of_more_gpus_than_a_node_has_is_found():
     assert violations(CLAIM, node(), claim(exactly(8))) == []
     assert only(violations(CLAIM, node(), claim(exactly(9)))).problem.allowed.startswith("at most 8")
