@@ -54,10 +54,11 @@ def create_platform() -> pulumi.ComponentResource:
 def delete_failed_first(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
     """Delete a resource whose creation failed before Pulumi creates it again. Leave all other resources unchanged.
 
-    The failed resource may still use its name, or the capacity and quota that its replacement needs.
+    The failed resource may still use its name, or the capacity and quota that its replacement needs. Pulumi does
+    not replace a protected resource, and the failed one has nothing to protect.
     """
     failed = cast("list[str]", run_setting(FAILED_VARIABLE) or [])
     if f"{args.type_}::{args.name}" not in failed:
         return None
-    first = pulumi.ResourceOptions(delete_before_replace=True)
+    first = pulumi.ResourceOptions(delete_before_replace=True, protect=False)
     return pulumi.ResourceTransformationResult(args.props, pulumi.ResourceOptions.merge(args.opts, first))

@@ -141,3 +141,15 @@ def test_only_creations_that_failed_for_good_are_repeated() -> None:
     assert not failed(group, "timeout while waiting for state to become 'ACTIVE' (last state: 'CREATING')")
     assert not failed("aws:ec2/instance:Instance", "unexpected state 'CREATE_FAILED'")
     assert not failed(group)
+
+
+def test_only_agent_pools_whose_creation_azure_ended_are_repeated() -> None:
+    def failed(error: str) -> tuple[str, ...]:
+        type_ = "azure:containerservice/kubernetesClusterNodePool:KubernetesClusterNodePool"
+        return failed_operations([{"type": type_, "urn": "it", "initErrors": [error]}]).creations
+
+    pool = 'Agent Pool (Subscription: "s"\nResource Group Name: "ml"\nAgent Pool Name: "train")'
+    polling = f"{pool}: polling after CreateOrUpdate"
+    assert failed(f"creating {polling}: polling failed: the Azure API returned AllocationFailed") == ("it",)
+    assert not failed(f"creating {polling}: context deadline exceeded")
+    assert not failed(f"updating Node Pool {polling}: polling failed: the Azure API returned PodDrainFailure")

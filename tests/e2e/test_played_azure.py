@@ -232,6 +232,22 @@ def test_an_up_that_was_killed_while_it_created_an_agent_pool_is_continued(
     upgraded = platform.up(stack)
     assert upgraded.code == 0, (upgraded.err, upgraded.json.get("validation"))
     assert cloud.since(mark).created == {None: (3, 0), "train": (2, 2)}, "no node is upgraded a second time"
+    assert destroy(platform).code == 0
+    assert left(cloud) == [CONTAINER]
+
+
+def test_an_agent_pool_that_failed_or_was_deleted_by_others_is_created_again(
+    cloud: PlayedCloud, platform: Platform, stack: dict[str, Any]
+) -> None:
+    with cloud.failing(AGENT_POOL, "serve"):
+        failed = platform.up(stack)
+    assert failed.code == 1
+    assert "AllocationFailed" in failed.err
+    mark = len(cloud.account.events)
+    repeated = platform.up(stack)
+    assert repeated.code == 0, (repeated.err, repeated.json.get("validation"))
+    assert cloud.since(mark).created == {"serve": (1, 1)}
+    assert len(cloud.node_groups("serve")) == 1
 
     (deleted,) = cloud.node_groups("train")
     cloud.delete(AGENT_POOL, deleted)
@@ -239,5 +255,3 @@ def test_an_up_that_was_killed_while_it_created_an_agent_pool_is_continued(
     repaired = platform.up(stack)
     assert repaired.code == 0, (repaired.err, repaired.json.get("validation"))
     assert cloud.since(mark).created == {"train": (2, 2)}
-    assert destroy(platform).code == 0
-    assert left(cloud) == [CONTAINER]

@@ -68,13 +68,22 @@ class FailedOperations:
     creations: tuple[str, ...]
 
 
-# Part of the error if a creation failed for good. Others can still succeed, such as a node pool that lacks nodes.
+# The error if a creation failed for good. Others can still succeed, such as a node pool that lacks nodes, or a
+# pool that the provider no longer waits for. A failed update of an AKS pool has a different error.
 # Sources: NodegroupStatus and AddonStatus of the EKS API; resourceContainerNodePoolCreate of
-# terraform-provider-google; crossplane-contrib/provider-aws#1447; read 2026-11-30.
-_FAILED_CREATIONS: Final[Mapping[str, str]] = {
-    "aws:eks/addon:Addon": "'CREATE_FAILED'",
-    "aws:eks/nodeGroup:NodeGroup": "'CREATE_FAILED'",
-    "gcp:container/nodePool:NodePool": 'error state "ERROR"',
+# terraform-provider-google; resourceKubernetesClusterNodePoolCreate of terraform-provider-azurerm, and
+# PollingFailedError of its go-azure-sdk; crossplane-contrib/provider-aws#1447; read 2026-11-30.
+_ENDED: Final = r".*polling (failed|was cancelled)"
+_FAILED_CREATIONS: Final[Mapping[str, re.Pattern[str]]] = {
+    "aws:eks/addon:Addon": re.compile("'CREATE_FAILED'"),
+    "aws:eks/nodeGroup:NodeGroup": re.compile("'CREATE_FAILED'"),
+    "azure:containerservice/kubernetesCluster:KubernetesCluster": re.compile(
+        rf"creating Kubernetes Cluster \({_ENDED}", re.DOTALL
+    ),
+    "azure:containerservice/kubernetesClusterNodePool:KubernetesClusterNodePool": re.compile(
+        rf"creating Agent Pool \({_ENDED}", re.DOTALL
+    ),
+    "gcp:container/nodePool:NodePool": re.compile('error state "ERROR"'),
 }
 
 
@@ -88,8 +97,8 @@ def failed_operations(resources: Sequence[Mapping[str, Any]]) -> FailedOperation
 
 
 def _creation_failed(resource: Mapping[str, Any]) -> bool:
-    part = _FAILED_CREATIONS.get(str(resource["type"]))
-    return part is not None and any(part in str(error) for error in resource["initErrors"])
+    pattern = _FAILED_CREATIONS.get(str(resource["type"]))
+    return pattern is not None and any(pattern.search(str(error)) for error in resource["initErrors"])
 
 
 def _created_again(stack: automation.Stack, failed: FailedOperations) -> dict[str, Any]:

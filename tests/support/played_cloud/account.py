@@ -8,6 +8,7 @@ import secrets
 import threading
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +18,23 @@ ACCOUNT: Final = "123456789012"
 REGION: Final = "us-east-2"
 SUBSCRIPTION: Final = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
 _THREADS: Final = threading.Lock()
+
+
+@dataclass(eq=False)
+class Failed(Exception):
+    """Raised if a creation fails after the cloud has accepted it. The resource exists.
+
+    `remembered` is true if the provider returns the resource with the error.
+    """
+
+    reason: str
+    own_id: str
+    inputs: Mapping[str, Any]
+    outputs: Mapping[str, Any]
+    remembered: bool
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 class Refused(Exception):
@@ -95,13 +113,20 @@ class Store:
         """
         return self._file.with_name("held")
 
+    @property
+    def failing(self) -> Path:
+        """File with a resource type and a part of an id. While the file exists, the creation of a matching
+        resource fails.
+        """
+        return self._file.with_name("failing")
+
+    def fails(self, type_: str, own_id: str) -> bool:
+        """Return whether the creation of a resource must fail, because `failing` names the resource."""
+        return _names(self.failing, type_, own_id)
+
     def holds(self, type_: str, own_id: str) -> bool:
         """Return whether a creation or update must not finish yet, because `held` names the resource."""
-        try:
-            held, _, name = self.held.read_text("utf-8").partition(" ")
-        except FileNotFoundError:
-            return False
-        return held == type_ and name in own_id
+        return _names(self.held, type_, own_id)
 
     def read(self) -> Account:
         """Return the current state of the account."""
@@ -127,6 +152,15 @@ def at(value: Any, path: str) -> Any:
     for part in path.split("."):
         value = value.get(part) if isinstance(value, dict) else None
     return value
+
+
+def _names(file: Path, type_: str, own_id: str) -> bool:
+    """Return whether a file exists and contains the type and a part of the id."""
+    try:
+        named, _, part = file.read_text("utf-8").partition(" ")
+    except FileNotFoundError:
+        return False
+    return named == type_ and part in own_id
 
 
 def _filled(value: Any, known: Mapping[str, Any]) -> Any:

@@ -18,6 +18,8 @@ IDENTITY: Final = "azure:authorization/userAssignedIdentity:UserAssignedIdentity
 ASSIGNMENT: Final = "azure:authorization/assignment:Assignment"
 CLUSTER: Final = "azure:containerservice/kubernetesCluster:KubernetesCluster"
 AGENT_POOL: Final = "azure:containerservice/kubernetesClusterNodePool:KubernetesClusterNodePool"
+NOUNS: Final = {AGENT_POOL: "Agent Pool", CLUSTER: "Kubernetes Cluster"}
+"""Names of kinds in the provider's errors."""
 
 
 class ResourceGroups:

@@ -108,6 +108,18 @@ class PlayedCloud:
         finally:
             self._store.held.unlink()
 
+    @contextmanager
+    def failing(self, type_: str, name: str) -> Generator[None]:
+        """Let the creation of the resources with this type and name fail after the cloud has accepted it.
+
+        `name` is a part of the resource's id.
+        """
+        self._store.failing.write_text(f"{type_} {name}", "utf-8")
+        try:
+            yield
+        finally:
+            self._store.failing.unlink()
+
     def changing(self) -> Any:
         """Lock the account and yield it for changes that a person would make in the console."""
         return self._store.changing()

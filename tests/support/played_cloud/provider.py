@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -10,11 +11,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import grpc
-from google.protobuf import empty_pb2
+from google.protobuf import any_pb2, empty_pb2
+from google.rpc import status_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
 from tests.support.played_cloud import values
-from tests.support.played_cloud.account import Refused, Store
+from tests.support.played_cloud.account import Failed, Refused, Store
 from tests.support.played_cloud.kinds import Kind, kinds
 from tests.support.played_cloud.services import Services
 
@@ -51,6 +53,9 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.DiffResponse(changes=changes)
 
     def Configure(self, request: Any, context: Any) -> Any:
+        features = values.read(request.args).get("features", {})
+        known = json.loads(features) if isinstance(features, str) else features
+        self._services.remembers_failed = bool(known.get("persistIdOnCreateBeforePollingForCompletion"))
         return provider_pb2.ConfigureResponse(supportsPreview=True)
 
     def Cancel(self, request: Any, context: Any) -> Any:
@@ -163,6 +168,25 @@ def _answer(context: Any, ask: Callable[[], Any]) -> Any:
         return ask()
     except Refused as refusal:
         context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(refusal))
+    except Failed as failure:
+        if failure.remembered:
+            _attach(context, failure)
+        context.abort(grpc.StatusCode.UNKNOWN, str(failure))
+
+
+def _attach(context: Any, failure: Failed) -> None:
+    """Attach the resource whose creation failed to an error, as Pulumi's bridge does if the resource has an id."""
+    outputs = {**failure.outputs, "id": failure.own_id}
+    partial = provider_pb2.ErrorResourceInitFailed(
+        id=failure.own_id,
+        properties=values.write(outputs),
+        inputs=values.write(failure.inputs),
+        reasons=[str(failure)],
+    )
+    detail = any_pb2.Any()
+    detail.Pack(partial)
+    status = status_pb2.Status(code=grpc.StatusCode.UNKNOWN.value[0], message=str(failure), details=[detail])
+    context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
 
 
 def _type(urn: str) -> str:

@@ -7,13 +7,14 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
-from tests.support.played_cloud.account import Account, Refused, Store
+from tests.support.played_cloud.account import Account, Failed, Refused, Store
 from tests.support.played_cloud.aks import AgentPools, AksClusters
 from tests.support.played_cloud.azure import (
     AGENT_POOL,
     ASSIGNMENT,
     CLUSTER,
     GROUP,
+    NOUNS,
     SUBNET,
     Assignments,
     ResourceGroups,
@@ -26,6 +27,8 @@ from tests.support.played_cloud.lookups import look_up
 # An id of AWS, or a resource ID of Azure. A role assignment has the ID of its scope.
 _ID: Final = re.compile(r"(?:vpc|subnet|igw|eipalloc|nat|rtb|sg|lt)-[0-9a-f]{17}|/subscriptions/\S+")
 _HELD_SECONDS: Final = 0.1
+# CreateOrUpdateCallbackThenPoll and PollingFailedError of go-azure-sdk (read 2026-11-30).
+_ENDED: Final = "polling after CreateOrUpdate: polling failed: the Azure API returned the error AllocationFailed"
 
 Properties = Mapping[str, Any]
 
@@ -68,6 +71,8 @@ class Services:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.remembers_failed = False
+        """Whether the provider keeps a resource in the state if its creation failed."""
 
     def unknown(self, type_: str, inputs: Properties) -> dict[str, Any]:
         """Return outputs of a kind that are unknown until the resource is created. `kinds.yaml` lists further
@@ -77,13 +82,18 @@ class Services:
         return service.unknown(inputs) if service is not None else {}
 
     def create(self, type_: str, inputs: Properties) -> tuple[str, dict[str, Any]]:
-        """Create a resource, and return its id and outputs."""
+        """Create a resource, and return its id and outputs. Raises Failed if the creation is meant to fail."""
         with self._store.changing() as account:
             _refuse_missing(account, inputs)
             own_id = account.new_id(type_, inputs)
             if account.get(type_, own_id) is not None:
                 raise Refused(f"a resource with the ID {own_id!r} already exists: {type_}")
             outputs = {**account.computed(type_, own_id, inputs), **inputs}
+            if self._store.fails(type_, own_id):
+                account.put(type_, own_id, inputs, outputs)
+                account.record("creation failed", type=type_, id=own_id)
+                reason = f"creating {NOUNS[type_]} ({own_id!r}): {_ENDED}"
+                raise Failed(reason, own_id, inputs, outputs, self.remembers_failed)
             if (service := _SERVICES.get(type_)) is not None:
                 service.create(account, own_id, inputs, outputs)
             account.put(type_, own_id, inputs, outputs)
