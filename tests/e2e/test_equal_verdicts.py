@@ -23,6 +23,7 @@ from gpu_platform.program import record_stack
 from gpu_platform.stack.loaded import LoadedStack, plan_platform
 from policies import evaluate
 from sandbox import control_plane
+from tests.components.aks.aks_recorded import EXISTING, ID
 from tests.e2e.conftest import BASE
 from tests.e2e.debugger import debug
 from tests.e2e.fabric_namespaces import apply_team, honest, pod, refusal, remove
@@ -699,18 +700,50 @@ def test_both_ignore_nvidia_resources_that_are_not_gpus(place: Place):
     assert verdicts(place, a_pod([main({"nvidia.com/hostdev": 1})])) == (set(), NO_RULE)
 
 
-def test_only_admission_counts_efa_interfaces(client: KubernetesClient):
-    place = place_of(client, platform_of("eks", "p5.48xlarge", None, {"name": "equal-eks", **OF_TEAM}))
+def of_aks(**team: Any) -> Object:
+    """Return a stack on AKS with a pool of eight-GPU H100 nodes with InfiniBand."""
+    declared = {"name": "train", "machine_type": "Standard_ND96isr_H100_v5", "count": {"desired": 2}}
+    one = {
+        "quota": {"gpus": 8},
+        "priority": "training",
+        "members": [f"group:{ID}"],
+        **team,
+    }
+    return {
+        "kind": "environment",
+        "cluster": EXISTING,
+        "pools": [{**declared, "workload": "training"}],
+        "teams": [one],
+    }
+
+
+@pytest.mark.parametrize(
+    ("platform", "nics", "all_nics"),
+    [
+        (platform_of("eks", "p5.48xlarge", None, {"name": "equal-eks", **OF_TEAM}), "vpc.amazonaws.com/efa", 32),
+        (of_aks(name="equal-aks", **OF_TEAM), "rdma/ib", 8),
+    ],
+    ids=["eks", "aks"],
+)
+def test_only_admission_counts_nics(client: KubernetesClient, platform: Object, nics: str, all_nics: int):
+    place = place_of(client, platform)
+    half = all_nics // 2
+    cases = (
+        (8, all_nics, NO_RULE),
+        (8, all_nics + 1, MOST),
+        (4, half, NO_RULE),
+        (4, half + 1, "nic-share"),
+        (1, all_nics, "nic-share"),
+    )
     try:
-        cases = ((8, 32, NO_RULE), (8, 33, MOST), (4, 16, NO_RULE), (4, 17, "nic-share"), (1, 32, "nic-share"))
-        for count, interfaces, verdict in cases:
-            gpus = {"nvidia.com/gpu": count, "vpc.amazonaws.com/efa": interfaces, "cpu": "900m"}
+        for gpus, requested, verdict in cases:
+            limits = {"nvidia.com/gpu": gpus, nics: requested, "cpu": "900m"}
             wanted = a_pod(
-                [main(gpus, image="none:1")], tolerations=[{"key": "nvidia.com/gpu", "operator": "Exists"}]
+                [main(limits, image="none:1")], tolerations=[{"key": "nvidia.com/gpu", "operator": "Exists"}]
             )
             assert verdicts(place, wanted) == (set(), verdict)
     finally:
-        remove(client, ["equal-eks"])
+        remove(client, [place.namespace])
 
 
 @operator
