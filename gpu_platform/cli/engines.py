@@ -30,7 +30,7 @@ from gpu_platform.deploy.lock import StackLock
 from gpu_platform.deploy.pulumi.access import changed_access, restore_access
 from gpu_platform.deploy.pulumi.pulumi_cli import PulumiCli
 from gpu_platform.deploy.pulumi.pulumi_engine import InterruptedCreation, PulumiEngine
-from gpu_platform.deploy.pulumi.takeover import refuse_foreign_objects
+from gpu_platform.deploy.pulumi.takeover import drop_former_limits, refuse_foreign_objects
 from gpu_platform.deploy.recorded.objects import KubernetesObject, kubernetes_objects
 from gpu_platform.deploy.recorded.record import RecordedProgram
 from gpu_platform.deploy.retention import kept_namespaces
@@ -220,7 +220,7 @@ class PulumiDeployment:
             with self._driver(env) as driver:
                 self._refuse_first_up(driver)
                 self._refuse_interrupted_creations(driver)
-                self._refuse_foreign_objects(driver)
+                self._refuse_foreign_objects(driver, dry_run=False)
                 self._repair_taints()
                 changes = driver.up()
         finally:
@@ -295,7 +295,10 @@ class PulumiDeployment:
                 "run it earlier, it creates the resources a second time"
             )
 
-    def _refuse_foreign_objects(self, driver: PulumiEngine) -> None:
+    def _refuse_foreign_objects(self, driver: PulumiEngine, *, dry_run: bool = True) -> None:
+        """Raise Finding if others own a declared object. Prepare the objects that the CLI takes over, unless
+        `dry_run`.
+        """
         declared = kubernetes_objects(self.recorded.resources)
         try:
             client = self._client_to_look()
@@ -304,7 +307,9 @@ class PulumiDeployment:
             for one in outdated_crds(self.loaded, self.recorded, releases):
                 self.progress.line(f"warning: {one}")
             _warn_of_open_access(self.loaded, client, self.progress)
-            refuse_foreign_objects(client, self.loaded.stack, declared, driver.objects())
+            taken = refuse_foreign_objects(client, self.loaded.stack, declared, driver.objects())
+            if not dry_run:
+                drop_former_limits(client, taken)
         except UnknownOutcome as reason:  # the cluster does not exist yet, or the CLI reports the error itself
             self.progress.line(
                 f"the cluster was not read, so it is unknown whether others own some of the objects: {reason}"

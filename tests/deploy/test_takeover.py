@@ -11,7 +11,7 @@ import pytest
 
 from gpu_platform.base import names
 from gpu_platform.base.errors import Finding
-from gpu_platform.deploy.pulumi.takeover import refuse_foreign_objects
+from gpu_platform.deploy.pulumi.takeover import drop_former_limits, refuse_foreign_objects
 from gpu_platform.deploy.recorded.objects import kubernetes_objects
 from gpu_platform.live.client import KubernetesClient
 from tests.deploy.conftest import Stack
@@ -91,3 +91,20 @@ def test_a_stack_owns_only_the_namespaces_that_it_retained(stack: Stack, cluster
     refuse_foreign_objects(cluster, "shop", namespaces, ())
     with pytest.raises(Finding, match="retained from stack 'shop'"):
         refuse_foreign_objects(cluster, "other", namespaces, ())
+
+
+def test_a_returning_team_loses_limits_that_its_quota_no_longer_declares(stack: Stack) -> None:
+    def quota(**hard: str) -> dict[str, Any]:
+        metadata = {"name": "quota", "namespace": NAMESPACE, "labels": {names.RETAINED_LABEL: "true"}}
+        return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}}
+
+    stack.client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    live = stack.client.apply(quota(pods="4", secrets="10"), manager=PULUMI)
+    declared = kubernetes_objects(stack.recorded([{"manifest": quota(pods="8")}]).resources)
+
+    drop_former_limits(stack.client, refuse_foreign_objects(stack.client, "shop", declared, ()))
+
+    left = stack.client.get("v1", "ResourceQuota", "quota", NAMESPACE)
+    stack.client.delete(live)
+    assert left is not None
+    assert left["spec"]["hard"] == {"pods": "4"}
