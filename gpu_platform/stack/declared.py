@@ -87,6 +87,14 @@ class Examples:
         return {**handler(core_schema), "examples": [*examples.values()], EXAMPLES_BY_PROVIDER: examples}
 
 
+# AKS accepts taints that Kubernetes may remove only for all pools of a cluster at once.
+# Source: AKS docs, "Use node taints", read 2026-11-30.
+WITH_REMOVABLE_TAINTS = On(
+    ("sandbox", "existing", "eks", "gke"),
+    "Kubernetes cannot remove the taints of an AKS agent pool",
+    fix="write gate_nodes: never; validation still reports nodes that fail",
+    values=("startup", "always"),
+)
 ON_CLOUDS = On(("eks", "gke", "aks"), "elsewhere the program creates no cloud nodes")
 
 

@@ -20,6 +20,7 @@ from gpu_platform.stack._types import (
     pinned_image,
     wrong,
 )
+from gpu_platform.stack.declared import WITH_REMOVABLE_TAINTS
 from gpu_platform.stack.patterns import NO_SPACES
 
 
@@ -105,7 +106,7 @@ class Validation(SpecModel):
     """Whether `up` waits until all nodes pass validation, and fails if they do not."""
     timeout: Annotated[Duration, at_most("24h")] = "15m"
     """How long `up` waits until all nodes of a pool pass."""
-    gate_nodes: NodeGate = "never"
+    gate_nodes: Annotated[NodeGate, WITH_REMOVABLE_TAINTS] = "never"
     """When GPU nodes have a taint that keeps teams' pods off. With `startup`, new nodes have the taint until they
     pass validation, including nodes that an autoscaler adds. With `always`, nodes also have a taint whenever they
     fail a check later. `gate_nodes` of a pool overrides this field. If neither field is set, `startup` applies to

@@ -25,7 +25,14 @@ from gpu_platform.stack._types import (
 )
 from gpu_platform.stack.azure_resources import EXAMPLE_GUID
 from gpu_platform.stack.bootstrap import Bootstrap
-from gpu_platform.stack.declared import ON_CLOUDS, Examples, On, OnlyWithGpus, SetsProperties
+from gpu_platform.stack.declared import (
+    ON_CLOUDS,
+    WITH_REMOVABLE_TAINTS,
+    Examples,
+    On,
+    OnlyWithGpus,
+    SetsProperties,
+)
 from gpu_platform.stack.nodes import Disk, Image, Karpenter, Network, Tuning, Upgrade
 from gpu_platform.stack.pool_schedule import PoolSchedule
 from gpu_platform.stack.sharing import NoSharing, Sharing, SharingOrName
@@ -418,6 +425,7 @@ class Pool(SpecModel):
     """
     gate_nodes: Annotated[
         NodeGate | None,
+        WITH_REMOVABLE_TAINTS,
         OnlyWithGpus("the node agent, which validates nodes, runs on GPU nodes"),
         SetsProperties(eks=("user_data",), karpenter=("template",)),
     ] = None

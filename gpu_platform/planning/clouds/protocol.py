@@ -33,7 +33,6 @@ from gpu_platform.planning.clouds.section import (
 from gpu_platform.planning.clouds.storage import ClaimSizes, MountProblem, StoragePlan, VolumeSidecar
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
-from gpu_platform.stack._types import NodeGate
 from gpu_platform.stack.cluster import Cluster, Operator
 from gpu_platform.stack.compute_class import ComputeClass
 from gpu_platform.stack.pool import Pool
@@ -135,11 +134,6 @@ class CloudPools:
     """Record problems with the pool's `nodes` that do not depend on its machine type.
 
     `problems` points to the pool.
-    """
-    check_gate: Callable[[Pool, NodeGate, Problems], None] = _nothing
-    """Record why the pool's new nodes cannot have a taint that the node agent removes later.
-
-    `problems` points to the field that sets the gate, or would set it.
     """
     check: Callable[[Pool, MachineType, Catalog, Problems], None] = _nothing
     """Record a problem for each combination of the pool's settings that the cloud refuses.

@@ -24,7 +24,6 @@ from gpu_platform.planning.nodes.section import (
     Taint,
 )
 from gpu_platform.planning.nodes.software import NO_GPU_SOFTWARE, NodeSoftware, driver_version, node_software
-from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.bootstrap import plan_bootstrap
 from gpu_platform.planning.requirements.kernel import plan_kernel
 from gpu_platform.planning.requirements.section import ClassPlace, NodeRequirements
@@ -39,6 +38,7 @@ from gpu_platform.planning.sharing.sharing import (
 )
 from gpu_platform.stack._types import NodeGate, is_label_value
 from gpu_platform.stack.compute_class import ComputeClass
+from gpu_platform.stack.declared import takes
 from gpu_platform.stack.operations import Validation
 from gpu_platform.stack.pool import Pool
 
@@ -148,15 +148,14 @@ def _partition_decisions(
         )
     ]
     if not requirements.startup_taints:
-        refused = Problems()
-        context.cloud.pools.check_gate(pool, "startup", refused)
+        has_gate = takes(Pool, "gate_nodes", "startup", context.cloud.cluster.provider)
         decisions.append(
             Decision(
                 subject=f"pool {pool.name}",
                 what="warning: whole GPUs on new nodes",
                 chosen="offered until they are partitioned",
                 why="with gate_nodes: never, a pod with a whole GPU prevents the partitioning of its node"
-                + ("" if refused.found else "; write gate_nodes: startup"),
+                + ("; write gate_nodes: startup" if has_gate else ""),
             )
         )
     return tuple(decisions)

@@ -12,12 +12,14 @@ from gpu_platform.base.quantity import duration_text, parse_duration
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.expectations.hardware import FABRIC_MANAGER
+from gpu_platform.planning.pools.declared_fields import check_declared_field
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.requirements import node_gate
 from gpu_platform.planning.system_priorities import NODE_CRITICAL, PriorityQuotaPlan
 from gpu_platform.planning.validation.section import AgentMetricsPlan, ValidationPlan
 from gpu_platform.stack._types import NodeGate
+from gpu_platform.stack.declared import takes
+from gpu_platform.stack.operations import Validation
 from gpu_platform.stack.pool import Pool
 from gpu_platform.stack.sharing import Mig
 
@@ -42,11 +44,7 @@ def check(context: CompleteContext) -> None:
     """
     validation = context.environment.validation
     gates = [node_gate(pool, validation, partitioned=_is_mig(pool, context)) for pool in context.environment.pools]
-    for index, (pool, gate) in enumerate(zip(context.environment.pools, gates, strict=True)):
-        if context.catalog.has_gpus(pool.machine_type):
-            for_all = pool.gate_nodes is None and "gate_nodes" in validation.model_fields_set
-            here = context.at("validation") if for_all else context.at(f"pools[{index}]")
-            context.cloud.pools.check_gate(pool, gate, here.at("gate_nodes"))
+    _check_inherited(context, gates)
     if "max_held_percent" in validation.model_fields_set and "always" not in gates:
         context.at("validation").at("max_held_percent").add(
             f"{validation.max_held_percent}, but no pool taints failing nodes",
@@ -74,12 +72,23 @@ def check(context: CompleteContext) -> None:
         )
 
 
+def _check_inherited(context: CompleteContext, gates: Sequence[NodeGate]) -> None:
+    """Record a problem if the provider has no taints for the gate of a GPU pool that does not set `gate_nodes`."""
+    validation, provider = context.environment.validation, context.cloud.cluster.provider
+    for index, (pool, gate) in enumerate(zip(context.environment.pools, gates, strict=True)):
+        if pool.gate_nodes is not None or not context.catalog.has_gpus(pool.machine_type):
+            continue
+        if "gate_nodes" in validation.model_fields_set:
+            check_declared_field(validation, "gate_nodes", provider, context.at("validation"))
+            return
+        effective = pool.model_copy(update={"gate_nodes": gate})
+        check_declared_field(effective, "gate_nodes", provider, context.at(f"pools[{index}]"))
+
+
 def _fix(gate: NodeGate, field: str, context: CompleteContext) -> str:
     """Return the fix for a field that needs a gate. Some clouds have no gates."""
-    refused = Problems()
-    for pool in context.environment.pools:
-        context.cloud.pools.check_gate(pool, gate, refused)
-    return f"remove {field}" if refused.found else f"write validation.gate_nodes: {gate}, or remove {field}"
+    has_gate = takes(Validation, "gate_nodes", gate, context.cloud.cluster.provider)
+    return f"write validation.gate_nodes: {gate}, or remove {field}" if has_gate else f"remove {field}"
 
 
 def _is_mig(pool: Pool, context: CompleteContext) -> bool:

@@ -21,7 +21,6 @@ from gpu_platform.planning.clouds.aks.pools import (
     added_taints,
     check_aks_pool,
     check_compute_class,
-    check_gate,
     check_together,
     plan_aks_pool,
 )
@@ -88,7 +87,6 @@ def aks(
             surge_nodes=_surge_nodes,
             properties=pool_properties,
             check=check_aks_pool,
-            check_gate=check_gate,
             check_together=lambda pools, _, catalog, problems: check_together(pools, catalog, problems),
         ),
         classes=CloudClasses(check=check_compute_class),

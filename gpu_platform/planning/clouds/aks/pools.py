@@ -31,7 +31,6 @@ from gpu_platform.planning.nodes.section import Kubelet, Taint
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.kernel import check_kernel
 from gpu_platform.planning.requirements.section import NodeRequirements
-from gpu_platform.stack._types import NodeGate
 from gpu_platform.stack.aks import AksCluster
 from gpu_platform.stack.compute_class import ComputeClass
 from gpu_platform.stack.pool import Pool, Reservation
@@ -208,21 +207,6 @@ def _check_autoscaler(pool: Pool, machine: MachineType, problems: Problems) -> N
         f"a fixed number of nodes; AKS's autoscaler counts GPUs only as {names.GPU_RESOURCE}, so it adds no node "
         "for pods that request another resource",
         fixed,
-    )
-
-
-def check_gate(pool: Pool, gate: NodeGate, problems: Problems) -> None:
-    """Record why new nodes cannot have a taint that is removed later.
-
-    A taint of an agent pool cannot be removed through Kubernetes, and AKS accepts initialization taints only for
-    all pools of a cluster. Source: AKS docs, "Use node taints", read 2026-11-30.
-    """
-    if gate == "never":
-        return
-    problems.add(
-        f"{gate!r} for pool {pool.name}",
-        "never on AKS, where Kubernetes cannot remove the taints of an agent pool",
-        "write gate_nodes: never; validation still reports nodes that fail",
     )
 
 
