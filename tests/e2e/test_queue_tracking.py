@@ -262,6 +262,7 @@ def test_a_job_keeps_no_finalizer_that_leaves_its_pods_behind(vision: Team) -> N
 PYTORCH = "kubeflow.org/v1"
 RAY = "ray.io/v1"
 JOB_SET = "jobset.x-k8s.io/v1alpha2"
+LEADER_WORKER_SET = "leaderworkerset.x-k8s.io/v1"
 
 
 @pytest.fixture
@@ -272,6 +273,7 @@ def custom_kinds(vision: Team) -> Iterator[KubernetesClient]:
         permissive(PYTORCH, "PyTorchJob", "pytorchjobs"),
         permissive(RAY, "RayCluster", "rayclusters"),
         permissive(RAY, "RayJob", "rayjobs"),
+        permissive(LEADER_WORKER_SET, "LeaderWorkerSet", "leaderworkersets"),
         permissive(JOB_SET, "JobSet", "jobsets"),
         permissive(RAY, "RayService", "rayservices"),
     ]
@@ -409,6 +411,24 @@ def test_a_job_set_that_restarts_keeps_its_quota_and_can_be_stopped(
     search.job("reclaims", gpus=8)
     eventually(suspended)
     eventually(lambda: search.running("reclaims") == 1)
+
+
+def test_the_group_of_a_queued_leader_worker_set_does_not_grow(
+    vision: Team, custom_kinds: KubernetesClient
+) -> None:
+    """Older releases of Kueue start the added pods without counting them (kubernetes-sigs/kueue#13279)."""
+    wanted: Object = {
+        "apiVersion": LEADER_WORKER_SET,
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": "attempt", "namespace": "vision"},
+        "spec": {"replicas": 1, "leaderWorkerTemplate": {"size": 2, "workerTemplate": a_template()}},
+    }
+    # Kueue and the quota controller notice a new CRD after some seconds.
+    eventually(lambda: admitted(vision.client, wanted) != {})
+    vision.client.create(wanted)
+    with pytest.raises(Refused, match="queue-group-size"):
+        vision.client.merge({**wanted, "spec": {"leaderWorkerTemplate": {"size": 3}}})
+    vision.client.merge({**wanted, "spec": {"replicas": 2}})
 
 
 def refusal(client: KubernetesClient, wanted: Object) -> str:
