@@ -16,7 +16,7 @@ from gpu_platform.cli.tool import Tool
 from gpu_platform.deploy.pulumi.pulumi_cli import Unusable, find_cli
 from gpu_platform.deploy.recorded.objects import only_pulumi_can_deploy
 from gpu_platform.deploy.recorded.record import PROVIDER_PREFIX, ResourceRecord
-from gpu_platform.live.credentials import credential_sources
+from gpu_platform.online import credential_sources
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.section import CloudPrerequisites, CloudQuota
 from gpu_platform.planning.prerequisites import account_needs, all_quotas, examples_left, prerequisites
@@ -74,7 +74,7 @@ def _package(record: ResourceRecord) -> str:
 def _cloud(plan: EnvironmentPlan, needed: CloudPrerequisites) -> Iterator[Tool]:
     why = "credentials in the cluster's kubeconfig"
     yield Tool(needed.command, shutil.which(needed.command) or "", why, True, needed.install)
-    yield _credentials(needed)
+    yield _credentials(plan, needed)
     for example in examples_left(plan):
         yield Tool(example.field, "", f"replacing the example value {example.value}", True, example.fix)
     for quota in all_quotas(plan, needed, load_catalog()):
@@ -88,10 +88,10 @@ def _cloud(plan: EnvironmentPlan, needed: CloudPrerequisites) -> Iterator[Tool]:
         yield Tool(name, "", "a new project has few APIs enabled", False, needed.apis, known=False)
 
 
-def _credentials(needed: CloudPrerequisites) -> Tool:
+def _credentials(plan: EnvironmentPlan, needed: CloudPrerequisites) -> Tool:
     return Tool(
         f"{needed.cloud} credentials",
-        "; ".join(credential_sources(needed.credentials)),
+        "; ".join(credential_sources(plan)),
         f"creating the stack's resources in {needed.owner}; not checked for validity",
         False,
         f"{needed.login}; the role of an instance is not detected, because that needs the network",

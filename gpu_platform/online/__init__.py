@@ -6,6 +6,15 @@ Planning does not import this package.
 
 from gpu_platform.online.finding import Lookup, NotLookedAt, OnlineFinding, Severity
 from gpu_platform.online.questions import questions
-from gpu_platform.online.registry import OnlineCloud, cloud_of
+from gpu_platform.online.registry import OnlineCloud, cloud_of, credential_sources
 
-__all__ = ["Lookup", "NotLookedAt", "OnlineCloud", "OnlineFinding", "Severity", "cloud_of", "questions"]
+__all__ = [
+    "Lookup",
+    "NotLookedAt",
+    "OnlineCloud",
+    "OnlineFinding",
+    "Severity",
+    "cloud_of",
+    "credential_sources",
+    "questions",
+]

@@ -1,6 +1,6 @@
-"""The clouds that `doctor --online` can query, by the kind of cluster plan.
+"""The lookups and credentials of each cloud, by the kind of cluster plan.
 
-To support another cloud, add an entry.
+To support another cloud, add its entries.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ from datetime import datetime
 from typing import Final, Protocol
 
 from gpu_platform.catalog import Catalog
+from gpu_platform.online.aws.credentials import aws_sources
 from gpu_platform.online.aws.lookups import AwsCloud
+from gpu_platform.online.azure.credentials import azure_sources
 from gpu_platform.online.azure.lookups import AzureCloud
 from gpu_platform.online.finding import Lookup
+from gpu_platform.online.google.credentials import google_sources
 from gpu_platform.online.google.lookups import GoogleCloud
 from gpu_platform.planning.plan import EnvironmentPlan
 
@@ -36,6 +39,17 @@ _CLOUDS: Final[Mapping[str, Callable[[EnvironmentPlan, Catalog, datetime], Onlin
     "eks": AwsCloud,
     "gke": GoogleCloud,
 }
+_CREDENTIALS: Final[Mapping[str, Callable[[], list[str]]]] = {
+    "aks": azure_sources,
+    "eks": aws_sources,
+    "gke": google_sources,
+}
+
+
+def credential_sources(plan: EnvironmentPlan) -> list[str]:
+    """Return the kinds and places of the credentials on this machine for the cloud of a plan."""
+    cloud = plan.cluster.cloud
+    return _CREDENTIALS[cloud.kind]() if cloud is not None else []
 
 
 def cloud_of(plan: EnvironmentPlan, catalog: Catalog, now: datetime) -> OnlineCloud | None:

@@ -96,17 +96,15 @@ class AccountNeed:
 class CloudPrerequisites:
     """Requirements that the cloud account must meet before `up` can run.
 
-    `command` is the kubeconfig's credential command. `credentials` is the kind of credentials by its name in
-    `gpu_platform.live.credentials`. `owner` is the account or project. `quota_console` is the address of the
-    quotas page. `all_regions_quota` is a GPU quota across all regions, or None. `permissions` are the user's
-    permissions. `apis` is the command that enables the cloud's APIs, or None if it is not needed. `quotas` are the
-    quotas for resources other than GPUs.
+    `command` is the kubeconfig's credential command. `owner` is the account or project. `quota_console` is the
+    address of the quotas page. `all_regions_quota` is a GPU quota across all regions, or None. `permissions` are
+    the user's permissions. `apis` is the command that enables the cloud's APIs, or None if it is not needed.
+    `quotas` are the quotas for resources other than GPUs.
     """
 
     cloud: str
     command: str
     install: str
-    credentials: str
     owner: str
     login: str
     quota_console: str

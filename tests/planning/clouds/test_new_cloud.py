@@ -88,7 +88,6 @@ def prerequisites(cluster: CloudCluster, resource_types: Iterable[str]) -> Cloud
         cloud="Azure",
         command="kubelogin",
         install="install kubelogin",
-        credentials="azure",
         owner="subscription",
         login="run az login",
         quota_console="Quotas",

@@ -49,7 +49,6 @@ def aks_prerequisites(cluster: CloudCluster, resource_types: Iterable[str]) -> C
         cloud="Azure",
         command="kubelogin",
         install="run az aks install-cli",
-        credentials="azure",
         owner=f"subscription {cluster.subscription}",
         login=f"run az login, then az account set --subscription {cluster.subscription}",
         quota_console="Quotas, Compute",

@@ -42,7 +42,6 @@ def eks_prerequisites(cluster: CloudCluster, resource_types: Iterable[str]) -> C
         cloud="AWS",
         command="aws",
         install="install the AWS CLI: https://docs.aws.amazon.com/cli/",
-        credentials="aws",
         owner=cluster.account or "the account of the credentials",
         login="run aws configure sso, then aws sso login",
         quota_console="Service Quotas (ec2)",

@@ -78,7 +78,6 @@ def gke_prerequisites(cluster: CloudCluster, resource_types: Iterable[str]) -> C
         cloud="Google Cloud",
         command="gke-gcloud-auth-plugin",
         install="run gcloud components install gke-gcloud-auth-plugin",
-        credentials="google",
         owner=f"project {cluster.project}",
         # Pulumi uses the application default credentials, and the kubeconfig's plugin uses gcloud's credentials.
         login="run gcloud auth login --update-adc, for Pulumi and the kubeconfig's plugin",

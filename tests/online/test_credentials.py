@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gpu_platform.live.credentials import aws_sources, azure_sources, google_sources
+from gpu_platform.online.aws.credentials import aws_sources
+from gpu_platform.online.azure.credentials import azure_sources
+from gpu_platform.online.google.credentials import google_sources
 
 SECRET = "never-to-be-told"
 
