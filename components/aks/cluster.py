@@ -14,6 +14,7 @@ from components._options import child_options, custom_timeouts
 from components.aks.network import AksNetwork, AksNetworkArgs
 from gpu_platform.base.errors import BadInput
 from gpu_platform.planning.clouds.aks.existing_cluster import ExistingAks, require_fit
+from gpu_platform.planning.clouds.aks.kubeconfig import aks_kubeconfig
 from gpu_platform.planning.clouds.aks.logins import LOGIN_ROLE
 from gpu_platform.planning.clouds.aks.names import control_plane_identity, dns_prefix, network_name
 from gpu_platform.planning.clouds.aks.plan import (
@@ -24,7 +25,6 @@ from gpu_platform.planning.clouds.aks.plan import (
     AksClusterPlan,
     CreateAksPlan,
 )
-from gpu_platform.planning.clouds.kubeconfig import aks_kubeconfig
 from gpu_platform.planning.clouds.vendors import AKS_MAX_PODS
 from gpu_platform.planning.config_maps import content_hash
 

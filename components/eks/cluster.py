@@ -20,7 +20,7 @@ from components.eks.lookup import look_up
 from components.eks.network import EksVpc, EksVpcArgs, JoinedVpc, existing_vpc
 from components.eks.system import EksSystem, EksSystemArgs
 from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan, ExistingVpcPlan
-from gpu_platform.planning.clouds.kubeconfig import eks_kubeconfig
+from gpu_platform.planning.clouds.eks.kubeconfig import eks_kubeconfig
 
 # EFA bypasses IP, so only a security group rule for all protocols allows it.
 _ALL_PROTOCOLS = "-1"

@@ -33,9 +33,9 @@ from gpu_platform.planning.clouds.gke.existing_cluster import (
     require_version,
     subnetwork_of,
 )
+from gpu_platform.planning.clouds.gke.kubeconfig import gke_kubeconfig
 from gpu_platform.planning.clouds.gke.logins import LOGIN_ROLE
 from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, GkeClusterPlan
-from gpu_platform.planning.clouds.kubeconfig import gke_kubeconfig
 
 # Dataplane V2 enforces network policies without an add-on, and multi-networking requires it.
 # In VPC-native clusters, pods have addresses in the VPC.

@@ -22,8 +22,8 @@ from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.cluster_access import ClusterAccess, WrongKubeconfig, client_of
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
+from gpu_platform.planning.clouds.eks.kubeconfig import eks_kubeconfig
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
-from gpu_platform.planning.clouds.kubeconfig import eks_kubeconfig
 from gpu_platform.stack.loaded import plan_platform
 from tests.planning.conftest import pool
 from tests.support.cloud_plans import environment, filled, on_cloud

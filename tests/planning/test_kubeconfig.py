@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from kubernetes.config.kube_config import KubeConfigLoader
 
-from gpu_platform.planning.clouds.kubeconfig import aks_kubeconfig, eks_kubeconfig, gke_kubeconfig
+from gpu_platform.planning.clouds.aks.kubeconfig import aks_kubeconfig
+from gpu_platform.planning.clouds.eks.kubeconfig import eks_kubeconfig
+from gpu_platform.planning.clouds.gke.kubeconfig import gke_kubeconfig
 
 EKS = eks_kubeconfig("ml", "us-east-2", "https://ABC.gr7.us-east-2.eks.amazonaws.com", "Q0E=")
 AKS = aks_kubeconfig("ml", "https://ml-abc.hcp.eastus2.azmk8s.io:443", "Q0E=")

@@ -51,7 +51,7 @@ from gpu_platform.planning.clouds.eks.existing_cluster import (
     ExistingEksFacts,
     required_addons,
 )
-from gpu_platform.planning.clouds.kubeconfig import eks_kubeconfig
+from gpu_platform.planning.clouds.eks.kubeconfig import eks_kubeconfig
 from gpu_platform.planning.clouds.storage import VolumePlan
 from gpu_platform.planning.clouds.windows import CapacityWindow
 from gpu_platform.planning.plan import EnvironmentPlan

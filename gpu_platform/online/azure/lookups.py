@@ -25,9 +25,9 @@ from gpu_platform.online.azure.comparisons import (
 from gpu_platform.online.finding import Lookup, NotLookedAt, OnlineFinding
 from gpu_platform.online.quota import QuotaDemand, QuotaState, compare_quota, gpu_demands, unnamed_findings
 from gpu_platform.planning.clouds.aks.infiniband import FEATURE
+from gpu_platform.planning.clouds.aks.kubeconfig import aks_kubeconfig
 from gpu_platform.planning.clouds.aks.plan import AksClusterPlan, AksPoolPlan, CreateAksPlan
 from gpu_platform.planning.clouds.aks.prerequisites import PROVIDERS, REGIONAL_QUOTA
-from gpu_platform.planning.clouds.kubeconfig import aks_kubeconfig
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from gpu_platform.base.errors import BadInput
 from gpu_platform.base.quantity import counted
+from gpu_platform.planning.clouds.gke.kubeconfig import gke_kubeconfig
 from gpu_platform.planning.clouds.gke.logins import no_groups
 from gpu_platform.planning.clouds.gke.node_versions import broken_problem, check_skew
 from gpu_platform.planning.clouds.gke.plan import PROFILE_IN_SHARED_VPC, SAME_PROJECT, GkeClusterPlan
 from gpu_platform.planning.clouds.gke.versions import order
-from gpu_platform.planning.clouds.kubeconfig import gke_kubeconfig
 from gpu_platform.planning.kubernetes_versions import minor, operator_fix
 from gpu_platform.planning.problems import Problems
 
