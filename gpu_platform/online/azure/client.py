@@ -146,7 +146,6 @@ def _facts(found: Mapping[str, Any]) -> ExistingAks:
     properties: Mapping[str, Any] = found.get("properties") or {}
     network: Mapping[str, Any] = properties.get("networkProfile") or {}
     pools: Sequence[Mapping[str, Any]] = properties.get("agentPoolProfiles") or ()
-    policy = str(network.get("networkPolicy") or "")
     issuer: Mapping[str, Any] = properties.get("oidcIssuerProfile") or {}
     security: Mapping[str, Any] = properties.get("securityProfile") or {}
     webhook: Mapping[str, Any] = security.get("workloadIdentity") or {}
@@ -154,7 +153,7 @@ def _facts(found: Mapping[str, Any]) -> ExistingAks:
     return ExistingAks(
         region=str(found.get("location", "")),
         version=properties.get("currentKubernetesVersion") or properties.get("kubernetesVersion", ""),
-        network_policy="" if policy == "none" else policy,
+        network_policy=str(network.get("networkPolicy") or ""),
         has_entra_id=bool(properties.get("aadProfile")),
         has_own_identity="UserAssigned" in str(identity.get("type")),
         subnet=next((str(pool["vnetSubnetID"]) for pool in pools if pool.get("vnetSubnetID")), ""),

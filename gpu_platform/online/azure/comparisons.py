@@ -221,7 +221,7 @@ def _compare_facts(cluster: AksClusterPlan, looked_at: str, found: Cluster) -> I
         looked_at=looked_at,
         severity="fine" if ready else "stops",
         found=f"AKS {found.facts.version}, {found.state}, network policies by "
-        f"{found.facts.network_policy or 'nobody'}",
+        f"{found.facts.network_policy if found.facts.enforces_policies else 'nobody'}",
         why="" if ready else "AKS refuses changes while another operation runs, or after it has failed",
         fix="" if ready else "wait, or see az aks show --query provisioningState",
     )

@@ -75,6 +75,7 @@ def test_pools_of_an_existing_cluster_join_the_subnet_of_its_first_pool() -> Non
         ({"currentKubernetesVersion": "1.34.2"}, "the minor version of the cluster, or an older one"),
         ({"azureActiveDirectoryRoleBasedAccessControls": []}, "--enable-aad"),
         ({"networkProfiles": [{"networkPolicy": ""}]}, "no enforcement of network policies, with 1 team"),
+        ({"networkProfiles": [{"networkPolicy": "none"}]}, "no enforcement of network policies, with 1 team"),
     ],
 )
 def test_an_existing_cluster_that_does_not_fit_is_refused(found: dict[str, Any], words: str) -> None:

@@ -20,7 +20,7 @@ class ExistingAks:
     version: str
     """Version of the control plane, such as 1.35.1."""
     network_policy: str
-    """Engine that enforces network policies: cilium, calico, azure, or empty for none."""
+    """Engine of network policies that AKS reports: cilium, calico, azure, none or empty."""
     has_entra_id: bool
     """Whether clients log in with Entra ID."""
     has_own_identity: bool
@@ -31,6 +31,11 @@ class ExistingAks:
     """URL of the OIDC issuer of service account tokens, or empty if it is not enabled."""
     workload_identity: bool | None
     """Whether AKS runs the webhook of Workload ID, or None in `up`, because the provider does not read it."""
+
+    @property
+    def enforces_policies(self) -> bool:
+        """Whether network policies have an effect. AKS reports `none` for clusters without an engine."""
+        return self.network_policy not in ("", "none")
 
 
 def require_fit(plan: AksClusterPlan, found: ExistingAks) -> None:
@@ -56,11 +61,13 @@ def require_fit(plan: AksClusterPlan, found: ExistingAks) -> None:
             f"az aks update --resource-group {plan.resource_group} --name {plan.name} --enable-aad "
             "--aad-admin-group-object-ids GROUP",
         )
-    if plan.teams and not found.network_policy:
+    if plan.teams and not found.enforces_policies:
         problems.add(
             f"no enforcement of network policies, with {counted(len(plan.teams), 'team')}",
             "a network policy engine; otherwise pods of different teams can reach each other and any address",
-            f"az aks update --resource-group {plan.resource_group} --name {plan.name} --network-dataplane cilium",
+            f"az aks update --resource-group {plan.resource_group} --name {plan.name} --network-dataplane cilium; "
+            "this reimages all nodes, and a cluster with kubenet first needs --network-plugin azure "
+            "--network-plugin-mode overlay",
         )
     if plan.identities and (not found.issuer or found.workload_identity is False):
         missing = "Workload ID" if found.issuer else "OIDC issuer"
