@@ -192,9 +192,9 @@ class AksCluster(pulumi.ComponentResource):
     ) -> list[pulumi.Resource]:
         """Assign the roles that the control plane needs before the cluster exists."""
         roles = [("joins-network", subnet, _NETWORK_ROLE)]
-        roles += [(f"reads-{key.rpartition('/')[2]}", key, _READER) for key in self._args.encryption_sets]
-        for reserved in self._args.reservation_groups:
-            roles.append((f"uses-{content_hash(reserved)}", reserved, _RESERVATION_ROLE))
+        # Two resource groups may have a set or a group of the same name.
+        roles += [(f"reads-{content_hash(key)}", key, _READER) for key in self._args.encryption_sets]
+        roles += [(f"uses-{content_hash(one)}", one, _RESERVATION_ROLE) for one in self._args.reservation_groups]
         if create.secrets_key is not None:
             roles.append(("encrypts-secrets", create.secrets_key.id, _KEY_ROLE))
         return [

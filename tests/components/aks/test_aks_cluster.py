@@ -200,6 +200,15 @@ def test_a_key_of_a_public_vault_encrypts_secrets() -> None:
     assert "keyManagementService" not in created().inputs
 
 
+def test_two_disk_encryption_sets_may_have_the_same_name() -> None:
+    other = DISK_KEYS.replace("resourceGroups/data", "resourceGroups/other")
+    recording = recorded(
+        cluster=with_create(disk_encryption_set=DISK_KEYS), storage={"fast": {"type": "disk", "kms_key": other}}
+    )
+    readers = [one for one in recording.of("Assignment") if one.inputs["roleDefinitionName"] == "Reader"]
+    assert {one.inputs["scope"] for one in readers} == {DISK_KEYS, other}
+
+
 def test_the_control_plane_may_use_its_keys_before_the_cluster_exists() -> None:
     volumes = DISK_KEYS.replace("disks", "volumes")
     recording = recorded(
