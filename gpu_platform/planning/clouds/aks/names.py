@@ -1,7 +1,8 @@
-"""Names of networks, identities and agent pools. AKS limits names of agent pools to 12 lower-case letters and
-digits.
+"""Names of networks, identities, proximity placement groups and agent pools. AKS limits names of agent pools to 12
+lower-case letters and digits.
 
-Source: AKS docs, "Quotas, virtual machine size restrictions, and region availability", read 2026-11-30.
+Sources: AKS docs, "Quotas, virtual machine size restrictions, and region availability"; Azure docs, "Naming rules
+and restrictions for Azure resources"; read 2026-11-30.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ OF_CLUSTER: Final = (_CONTROL_PLANE, "-agentpool")
 # A federated identity credential has at most 120 characters, and a managed identity has at most 128.
 # Source: Azure REST API, Microsoft.ManagedIdentity; read 2026-11-30.
 _LONGEST_IDENTITY: Final = 120
+_LONGEST_NETWORK: Final = 64
+_LONGEST_PROXIMITY_GROUP: Final = 80
 
 
 def control_plane_identity(cluster: str) -> str:
@@ -34,15 +37,17 @@ def control_plane_identity(cluster: str) -> str:
 
 def team_identity_name(cluster: str, team: str) -> str:
     """Return the name of a team's managed identity. A long name is shortened and ends in a hash."""
-    whole = f"{cluster}-team-{team}"
-    if len(whole) <= _LONGEST_IDENTITY:
-        return whole
-    return whole[: _LONGEST_IDENTITY - _HASH] + _hash(whole)
+    return _shortened(f"{cluster}-team-{team}", _LONGEST_IDENTITY)
 
 
 def network_name(cluster: str) -> str:
-    """Return the name of the virtual network of a new cluster."""
-    return f"{cluster}-network"
+    """Return the name of the virtual network of a new cluster. A long name is shortened and ends in a hash."""
+    return _shortened(f"{cluster}-network", _LONGEST_NETWORK)
+
+
+def proximity_group_name(cluster: str, pool: str) -> str:
+    """Return the name of the proximity placement group of a pool. A long name is shortened and ends in a hash."""
+    return _shortened(f"{cluster}-{pool}", _LONGEST_PROXIMITY_GROUP)
 
 
 def dns_prefix(cluster: str) -> str:
@@ -61,6 +66,10 @@ def agent_pool_name(pool: str) -> str:
     letters = re.sub(r"[^a-z0-9]", "", pool)
     start = letters if letters[:1].isalpha() else f"p{letters}"
     return start[: LONGEST - _HASH] + _hash(pool)
+
+
+def _shortened(name: str, longest: int) -> str:
+    return name if len(name) <= longest else name[: longest - _HASH] + _hash(name)
 
 
 def _hash(name: str) -> str:

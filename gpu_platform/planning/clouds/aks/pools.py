@@ -20,7 +20,7 @@ from gpu_platform.planning.clouds.aks.infiniband import (
     infiniband_of,
     with_infiniband,
 )
-from gpu_platform.planning.clouds.aks.names import agent_pool_name
+from gpu_platform.planning.clouds.aks.names import agent_pool_name, proximity_group_name
 from gpu_platform.planning.clouds.aks.plan import AksKubelet, AksPoolPlan, AksUpgrade, ProximityGroup
 from gpu_platform.planning.clouds.aks.reservations import check_reservation, reservation_group, zones_of
 from gpu_platform.planning.clouds.aks.software import DEFAULT_FAMILY
@@ -287,7 +287,7 @@ def _proximity(pool: Pool, cluster: AksCluster) -> ProximityGroup | None:
         return None
     if pool.placement.group is not None:
         return ProximityGroup(id=pool.placement.group, name=None)
-    return ProximityGroup(id=None, name=f"{cluster.name}-{pool.name}")
+    return ProximityGroup(id=None, name=proximity_group_name(cluster.name, pool.name))
 
 
 def _upgrade(pool: Pool, machine: MachineType) -> AksUpgrade | None:

@@ -9,7 +9,12 @@ import pytest
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.changes import classify, cluster_facts, pool_changes, pool_facts
-from gpu_platform.planning.clouds.aks.names import agent_pool_name
+from gpu_platform.planning.clouds.aks.names import (
+    agent_pool_name,
+    network_name,
+    proximity_group_name,
+    team_identity_name,
+)
 from gpu_platform.planning.clouds.aks.plan import AksClusterPlan
 from gpu_platform.stack.loaded import plan_platform
 from tests.components.aks.aks_recorded import CREATE, CREATED, EXISTING, ID, SUBNET, TEAM, platform_of
@@ -136,6 +141,14 @@ def test_long_names_of_the_group_of_nodes_end_in_a_hash() -> None:
     short = cloud()
     assert short.create is not None
     assert short.create.node_resource_group == "ml-group-ml-eastus2-nodes"
+
+
+def test_names_in_azure_stay_within_its_limits() -> None:
+    cluster, pool = "c" * 63, "p" * 40
+    names = (network_name(cluster), proximity_group_name(cluster, pool), team_identity_name(cluster, "t" * 63))
+    assert [len(name) for name in names] == [64, 80, 120]
+    assert proximity_group_name(cluster, pool) != proximity_group_name(cluster, "p" * 39)
+    assert (network_name("ml"), proximity_group_name("ml", "train")) == ("ml-network", "ml-train")
 
 
 def test_two_pools_never_share_an_agent_pool() -> None:
