@@ -29,6 +29,7 @@ from gpu_platform.planning.clouds.aks.logins import granted_decision, object_ids
 from gpu_platform.planning.clouds.aks.plan import SYSTEM_SURGE, AksClusterPlan, AksPoolPlan, CreateAksPlan
 from gpu_platform.planning.clouds.aks.pools import most_nodes
 from gpu_platform.planning.clouds.aks.system_pool import DEFAULT_TYPES, check_system_nodes
+from gpu_platform.planning.clouds.aks.tags import check_private_zone, check_tags
 from gpu_platform.planning.clouds.api_access import check_api_access, is_private
 from gpu_platform.planning.config_maps import content_hash
 from gpu_platform.planning.decision import Decided, Decision
@@ -38,6 +39,7 @@ from gpu_platform.stack.aks import AksCluster, AksNetwork, CreateAks
 from gpu_platform.stack.pool import Pool
 from gpu_platform.stack.storage import StorageClass
 
+_OTHER_CLOUDS: Final = ("china", "usdod", "usgov")
 _OUTBOUND: Final[Mapping[str, Literal["loadBalancer", "userAssignedNATGateway", "userDefinedRouting"]]] = {
     "load-balancer": "loadBalancer",
     "nat-gateway": "userAssignedNATGateway",
@@ -66,8 +68,12 @@ class StackDemands:
 def check_aks_cluster(cluster: AksCluster, pools: Sequence[Pool], catalog: Catalog, problems: Problems) -> None:
     """Record problems with a cluster that depend on its pools. `problems` points to `cluster`."""
     create = cluster.create
+    _check_region(cluster.region, problems.at("region"))
+    check_tags(tuple(cluster.tags), problems.at("tags"))
     if create is None:
         return
+    if create.private:
+        check_private_zone(tuple(cluster.tags), problems.at("tags"))
     if cluster.parts.network_operator == "present":
         problems.at("parts").at("network_operator").add(
             "present on a new cluster",
@@ -89,6 +95,15 @@ def check_aks_cluster(cluster: AksCluster, pools: Sequence[Pool], catalog: Catal
     of_pools = sum(most_nodes(pool, known[pool.machine_type]) for pool in pools if pool.machine_type in known)
     nodes = of_pools + create.system.max + SYSTEM_SURGE
     _check_ranges(create, nodes, here)
+
+
+def _check_region(region: str, problems: Problems) -> None:
+    if region.startswith(_OTHER_CLOUDS):
+        problems.add(
+            repr(region),
+            "a region of Azure's public cloud; Azure Government and Azure in China have other endpoints",
+            "use another region",
+        )
 
 
 def _check_access(create: CreateAks, problems: Problems) -> None:

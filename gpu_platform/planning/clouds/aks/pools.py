@@ -24,6 +24,7 @@ from gpu_platform.planning.clouds.aks.names import agent_pool_name, proximity_gr
 from gpu_platform.planning.clouds.aks.plan import AksKubelet, AksPoolPlan, AksUpgrade, ProximityGroup
 from gpu_platform.planning.clouds.aks.reservations import check_reservation, reservation_group, zones_of
 from gpu_platform.planning.clouds.aks.software import DEFAULT_FAMILY
+from gpu_platform.planning.clouds.aks.tags import check_tags
 from gpu_platform.planning.clouds.autoscaled_gpus import offered_gpus
 from gpu_platform.planning.clouds.section import CloudPool
 from gpu_platform.planning.decision import Decided, Decision
@@ -55,6 +56,7 @@ def added_taints(pool: Pool) -> dict[Taint, str]:
 
 def check_aks_pool(pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
     """Record a problem for each combination of settings that AKS refuses, or that the program does not set up."""
+    check_tags(tuple(pool.tags), problems.at("tags"))
     _check_zones(pool, problems)
     check_reservation(pool, problems)
     check_infiniband(pool, machine, catalog, problems)
