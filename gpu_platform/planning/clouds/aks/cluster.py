@@ -2,7 +2,7 @@
 
 Sources: AKS docs, "Configure Azure CNI Powered by Cilium", "Plan IP addresses for your AKS cluster", "Customize
 cluster egress with outbound types", "Secure access to the API server using authorized IP address ranges", "Create
-a private AKS cluster"; read 2026-11-30.
+a private AKS cluster" (hub and spoke with custom DNS); read 2026-11-30.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from gpu_platform.planning.clouds.aks.keys import (
     vault_key,
 )
 from gpu_platform.planning.clouds.aks.logins import granted_decision, object_ids
+from gpu_platform.planning.clouds.aks.names import control_plane_identity
 from gpu_platform.planning.clouds.aks.plan import SYSTEM_SURGE, AksClusterPlan, AksPoolPlan, CreateAksPlan
 from gpu_platform.planning.clouds.aks.pools import most_nodes
 from gpu_platform.planning.clouds.aks.system_pool import DEFAULT_TYPES, check_system_nodes
@@ -283,6 +284,15 @@ def _decisions(cluster: AksCluster, create: CreateAks) -> Iterator[Decision]:
         if outbound == "loadBalancer"
         else "the stack file sets it; the owner of the network provides the path to the internet",
     )
+    if create.private:
+        yield Decision(
+            subject=subject,
+            what="warning: name of the API server",
+            chosen="nodes, users and `up` must resolve names of the cluster's private DNS zone",
+            why="AKS creates the zone and links it only to the nodes' network. If the network has DNS servers of "
+            "its owner, they must forward the zone to 168.63.129.16, and the identity "
+            f"{control_plane_identity(cluster.name)} needs Network Contributor on the network",
+        )
     if outbound != "loadBalancer" and not create.private:
         yield Decision(
             subject=subject,

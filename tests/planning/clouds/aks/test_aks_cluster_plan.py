@@ -17,7 +17,7 @@ from gpu_platform.planning.clouds.aks.names import (
 )
 from gpu_platform.planning.clouds.aks.plan import AksClusterPlan
 from gpu_platform.stack.loaded import plan_platform
-from tests.components.aks.aks_recorded import CREATE, CREATED, EXISTING, ID, SUBNET, TEAM, platform_of
+from tests.components.aks.aks_recorded import CREATE, CREATED, EXISTING, ID, PRIVATE, SUBNET, TEAM, platform_of
 
 
 def planned(*pools: dict[str, Any], cluster: dict[str, Any] = CREATED, **rest: Any) -> EnvironmentPlan:
@@ -141,6 +141,12 @@ def test_long_names_of_the_group_of_nodes_end_in_a_hash() -> None:
     short = cloud()
     assert short.create is not None
     assert short.create.node_resource_group == "ml-group-ml-eastus2-nodes"
+
+
+def test_a_private_cluster_names_what_its_dns_zone_requires() -> None:
+    (note,) = (one for one in planned(cluster=PRIVATE).decisions if "name of the API server" in one.what)
+    assert "ml-cluster needs Network Contributor" in note.why
+    assert not [one for one in planned().decisions if one.what == note.what]
 
 
 def test_names_in_azure_stay_within_its_limits() -> None:
