@@ -11,9 +11,9 @@ from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, MachineType, load_catalog
 from gpu_platform.catalog.unknown_machine import unknown_machine_type
 from gpu_platform.cli.tables import Column, show_table
-from gpu_platform.planning.clouds.vendors import vendor_of
+from gpu_platform.planning.clouds.vendors import VENDORS, vendor_of
 
-_PROVIDERS = {"eks": "aws", "gke": "gcp", "aks": "azure", "existing": "on-prem"}
+_PROVIDERS = [vendor.provider for vendor in VENDORS.values()]
 _MIB_PER_GIB = 1024
 
 
@@ -124,12 +124,13 @@ def show_machine(name: str, *, to_json: bool) -> ExitCode:
 
 
 def _vendor(provider: str) -> str:
-    if provider not in _PROVIDERS:
+    vendor = next((one.name for one in VENDORS.values() if one.provider == provider), None)
+    if vendor is None:
         fix = did_you_mean(provider, _PROVIDERS) or "write eks"
         raise BadInput(
             "machines list", [Problem("--provider", repr(provider), "one of " + ", ".join(_PROVIDERS), fix)]
         )
-    return _PROVIDERS[provider]
+    return vendor
 
 
 def _check_region(region: str, catalog: Catalog) -> None:
@@ -154,7 +155,7 @@ def _document(machine: MachineType, catalog: Catalog, region: str | None) -> dic
     sale = catalog.sale(machine.name)
     return {
         "name": machine.name,
-        "provider": next(name for name, vendor in _PROVIDERS.items() if vendor == machine.vendor),
+        "provider": vendor_of(machine).provider,
         "gpu": gpu.model if gpu else None,
         "gpus": machine.gpu_count,
         "gpu_memory_mib": gpu.memory_mib if gpu else None,
@@ -199,7 +200,7 @@ def _fabric(machine: MachineType, catalog: Catalog) -> str:
         return ""
     if machine.vendor == "gcp":
         return f"GPUDirect {catalog.gcp_family(machine).fabric.upper()}"
-    return {"aws": "EFA", "azure": "InfiniBand"}.get(machine.vendor, "RDMA")
+    return vendor_of(machine).fabric
 
 
 def _fabric_text(machine: MachineType, catalog: Catalog) -> str:

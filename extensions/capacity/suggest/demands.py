@@ -21,6 +21,7 @@ from gpu_platform.api.documents import (
     read_yaml_file,
     worded,
 )
+from gpu_platform.catalog.models import VendorName
 
 
 class WorkloadDemand(SpecModel):
@@ -77,7 +78,7 @@ class ReservedMachines(SpecModel):
 class Demands(SpecModel):
     """Workloads file: the workloads, and the machine types that may be chosen for them."""
 
-    provider: Literal["aws", "gcp", "azure", "on-prem"] | None = None
+    provider: VendorName | None = None
     """Vendor of the machine types (`vendor` in the catalogue). By default, the cheapest vendor is chosen."""
     region: str | None = Field(
         default=None,

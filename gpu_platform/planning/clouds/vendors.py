@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpu_platform.catalog.models import MachineType, VendorName
+from gpu_platform.stack.declared import Provider
 
 DEFAULT_MAX_PODS: Final = 110
 """The kubelet's default `maxPods`."""
@@ -48,8 +49,9 @@ _GKE_BANDS: Final = ((4 * _GIB, 0.25), (4 * _GIB, 0.20), (8 * _GIB, 0.10), (112 
 class Vendor:
     """A vendor of machine types: AWS, Google Cloud, Azure, or none for on-premises machines.
 
-    `name` is the `vendor` of a machine type in the catalogue, and `title` is the heading of its machine types in
-    the documentation. `reserved_memory_mib` returns the memory in MiB that the kubelet reserves on a machine type,
+    `name` is the `vendor` of a machine type in the catalogue, `provider` is the provider of clusters with its
+    machine types, and `title` is their heading in the documentation. `fabric` is the technology of NICs for GPU
+    traffic, unless it depends on the family. `reserved_memory_mib` returns the memory in MiB that the kubelet reserves on a machine type,
     and `reserved_cpu_millicores` returns the CPU that it reserves of a number of millicores.
     `quota_unit` is the unit of GPU quotas. `reference_region` is the region whose list prices are shown for a
     cluster outside any cloud region, or None if the vendor publishes no prices. `layouts_by_gpu` is true if the
@@ -58,6 +60,7 @@ class Vendor:
     """
 
     name: VendorName
+    provider: Provider
     title: str
     reserved_memory_mib: Callable[[MachineType], int]
     quota_unit: str
@@ -66,6 +69,7 @@ class Vendor:
     kubelet_pods: Callable[[MachineType], int]
     reserved_cpu_millicores: Callable[[int], float] = lambda cores: by_bands(cores, _CPU_BANDS, 0.0025)
     rdma_huge_pages_mib: int = 0
+    fabric: str = "RDMA"
 
     @property
     def is_cloud(self) -> bool:
@@ -147,6 +151,7 @@ VENDORS: Final[Mapping[VendorName, Vendor]] = {
     for vendor in (
         Vendor(
             name="aws",
+            provider="eks",
             title="Amazon EC2",
             reserved_memory_mib=_eks_memory,
             quota_unit="vCPU",
@@ -154,9 +159,11 @@ VENDORS: Final[Mapping[VendorName, Vendor]] = {
             layouts_by_gpu=True,
             kubelet_pods=eks_kubelet_pods,
             rdma_huge_pages_mib=EFA_HUGE_PAGES_MIB,
+            fabric="EFA",
         ),
         Vendor(
             name="gcp",
+            provider="gke",
             title="Google Compute Engine",
             reserved_memory_mib=_gke_memory,
             quota_unit="GPU",
@@ -167,6 +174,7 @@ VENDORS: Final[Mapping[VendorName, Vendor]] = {
         ),
         Vendor(
             name="azure",
+            provider="aks",
             title="Azure",
             reserved_memory_mib=_aks_memory,
             reserved_cpu_millicores=_aks_cpu,
@@ -174,9 +182,11 @@ VENDORS: Final[Mapping[VendorName, Vendor]] = {
             reference_region="eastus",
             layouts_by_gpu=True,
             kubelet_pods=_aks_pods,
+            fabric="InfiniBand",
         ),
         Vendor(
             name="on-prem",
+            provider="existing",
             title="On-premises",
             reserved_memory_mib=_on_prem_memory,
             quota_unit="GPU",
