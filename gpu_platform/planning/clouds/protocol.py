@@ -341,6 +341,10 @@ class CloudStorage:
     """Return the storage classes that the cloud or the program creates without a declaration in the stack file."""
     claim_sizes: Callable[[StorageClass], ClaimSizes] = lambda storage: ClaimSizes()
     """Return the sizes of the volumes that the cloud creates for a storage class."""
+    key_classes: tuple[str, ...] = ()
+    """Storage classes whose driver writes a key to volumes of all teams into the namespace of a claim. Teams may
+    not create such claims.
+    """
     mount_problem: Callable[[StorageClass, PoolPlan, Sequence[PoolPlan], Catalog], MountProblem | None] = _nothing
     """Return why the nodes of a pool cannot mount volumes of a storage class, or None if no reason is known."""
     check: Callable[[Mapping[str, StorageClass], Sequence[Pool], Catalog, Problems], None] = _nothing

@@ -9,7 +9,7 @@ definitions after 30 s, all counts after 5 min), deployment and statefulset (his
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from gpu_platform.catalog.template_kinds import TEMPLATE_KINDS, TRAIN_JOBS
@@ -63,8 +63,10 @@ copy of the object that `kubectl apply` stores in an annotation.
 """
 
 
-def object_quota(limits: ObjectLimits, addons: Collection[str]) -> Mapping[str, str]:
-    """Return limits by ResourceQuota key, except for kinds that belong to the given add-ons."""
+def object_quota(limits: ObjectLimits, addons: Collection[str], key_classes: Iterable[str]) -> Mapping[str, str]:
+    """Return limits by ResourceQuota key, except for kinds that belong to the given add-ons. A team may create no
+    claims of `key_classes`, whose keys its members could read.
+    """
     counts = {
         _key(group, resource): str(_limit(resource, limits))
         for group, resource in _CREATED
@@ -75,6 +77,7 @@ def object_quota(limits: ObjectLimits, addons: Collection[str]) -> Mapping[str, 
         "services.loadbalancers": str(limits.load_balancers),
         "services.nodeports": str(limits.node_ports),
         "requests.storage": limits.storage,
+        **{f"{name}.storageclass.storage.k8s.io/persistentvolumeclaims": "0" for name in key_classes},
     }
 
 

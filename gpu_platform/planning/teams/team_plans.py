@@ -406,7 +406,7 @@ def plan_team(
         hosts=plan_hosts(team),
         host_policy=cloud.network.host_policy if plan_hosts(team) else None,
         ingress=plan_ingress(team, addons, available.catalog),
-        object_quota=object_quota(team.quota.objects, addons),
+        object_quota=object_quota(team.quota.objects, addons, cloud.storage.key_classes),
         addon_object_quota=addon_object_quota(team.quota.objects, addons, compute_domains=domains),
         priorities=allowed,
         members=tuple(_subject(member) for member in team.members),

@@ -27,7 +27,13 @@ from gpu_platform.planning.clouds.aks.pools import (
 from gpu_platform.planning.clouds.aks.prerequisites import aks_prerequisites
 from gpu_platform.planning.clouds.aks.properties import pool_properties
 from gpu_platform.planning.clouds.aks.software import aks_software, check_software, explain_software
-from gpu_platform.planning.clouds.aks.storage import check_aks_storage, claim_sizes, own_classes, plan_aks_storage
+from gpu_platform.planning.clouds.aks.storage import (
+    KEY_CLASSES,
+    check_aks_storage,
+    claim_sizes,
+    own_classes,
+    plan_aks_storage,
+)
 from gpu_platform.planning.clouds.aks.system_pool import size_system_nodes, system_room
 from gpu_platform.planning.clouds.daemonsets import DaemonSet, on_nodes
 from gpu_platform.planning.clouds.nodes import nodes_plan
@@ -130,6 +136,7 @@ def aks(
         storage=CloudStorage(
             own_classes=lambda storage, pools, catalog: own_classes(cluster, storage),
             claim_sizes=claim_sizes,
+            key_classes=KEY_CLASSES,
             check=lambda storage, pools, catalog, problems: check_aks_storage(cluster, storage, problems),
             plan=lambda declared, stack, pools, kubernetes, catalog: plan_aks_storage(declared, cluster),
         ),

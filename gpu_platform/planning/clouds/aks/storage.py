@@ -1,6 +1,7 @@
 """Check and plan storage classes on AKS: Azure disks and shares of Azure Files.
 
-Sources: AKS docs, "Create and use a volume with Azure Disks" and "Azure Files"; azuredisk-csi-driver and
+Sources: AKS docs, "Create and use a volume with Azure Disks", "Azure Files" and "Azure Blob Storage"
+(storeAccountKey), and "Storage options for applications"; azuredisk-csi-driver and
 azurefile-csi-driver, docs/driver-parameters.md and updateSubnetServiceEndpoints; read 2026-11-30.
 """
 
@@ -21,18 +22,27 @@ DISK_DRIVER: Final = "disk.csi.azure.com"
 FILES_DRIVER: Final = "file.csi.azure.com"
 TOPOLOGY: Final = "topology.disk.csi.azure.com/zone"
 DEFAULT_CLASS: Final = "default"
+KEY_CLASSES: Final = (
+    "azureblob-fuse-premium",
+    "azurefile",
+    "azurefile-csi",
+    "azurefile-csi-premium",
+    "azurefile-premium",
+)
+"""Storage classes of AKS whose driver writes the key of the storage account into a Secret next to the claim. The
+account also has the volumes of other teams.
+"""
 CLASSES_OF_AKS: Final = (
     DEFAULT_CLASS,
     "managed",
     "managed-csi",
     "managed-csi-premium",
     "managed-premium",
-    "azurefile",
-    "azurefile-csi",
-    "azurefile-csi-premium",
-    "azurefile-premium",
+    "managed-csi-premium-v2",
+    "azureblob-nfs-premium",
+    *KEY_CLASSES,
 )
-"""Storage classes that AKS creates in every cluster."""
+"""Storage classes that AKS creates, depending on the version and the drivers of a cluster."""
 _SKUS: Final[Mapping[str, str]] = {"standard-ssd": "StandardSSD_LRS", "premium-ssd": "Premium_LRS"}
 # A premium share has 100 GiB or more, and is billed for its whole size.
 _SMALLEST_SHARE: Final = "100Gi"

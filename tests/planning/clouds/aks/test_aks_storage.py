@@ -16,13 +16,13 @@ STORAGE = {"fast": {"type": "disk", "retain": True}, "shared": {"type": "nfs"}, 
 POOL = {"name": "t4", "machine_type": "Standard_NC4as_T4_v3", "count": {"desired": 1}, "workload": "inference"}
 
 
-def planned(create: dict[str, Any] | None) -> EnvironmentPlan:
+def planned(create: dict[str, Any] | None, **rest: Any) -> EnvironmentPlan:
     cluster: dict[str, Any] = {"provider": "aks", "name": "ml", "subscription": GUID, "resource_group": "group"}
     cluster |= {"region": "eastus2", "kubernetes": "1.35"}
     if create is not None:
         cluster["create"] = {"admins": [GUID], "api_access": ["203.0.113.0/24"], **create}
     platform = {"kind": "environment", "cluster": cluster, "storage": STORAGE}
-    plan = plan_platform({**platform, "pools": [POOL]}, "ml")
+    plan = plan_platform({**platform, "pools": [POOL], **rest}, "ml")
     assert isinstance(plan, EnvironmentPlan)
     return plan
 
@@ -62,3 +62,12 @@ def test_a_new_cluster_takes_retained_volumes_with_it_and_an_existing_one_does_n
 )
 def test_the_dns_prefix_has_only_characters_that_azure_allows(cluster: str, prefix: str) -> None:
     assert dns_prefix(cluster) == prefix
+
+
+@pytest.mark.parametrize("name", ["azurefile-csi", "azurefile-csi-premium", "azureblob-fuse-premium"])
+def test_a_team_gets_no_key_to_the_volumes_of_other_teams(name: str) -> None:
+    plan = planned(
+        {}, teams=[{"name": "vision", "quota": {"gpus": 1}, "priority": "inference", "members": [f"group:{GUID}"]}]
+    )
+    (team,) = plan.teams
+    assert team.object_quota[f"{name}.storageclass.storage.k8s.io/persistentvolumeclaims"] == "0"
