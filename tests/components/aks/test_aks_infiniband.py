@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -243,6 +244,26 @@ def test_an_owner_of_the_network_operator_keeps_it() -> None:
     assert "gpu-platform.dev/infiniband" in next(
         one.why for one in plan.decisions if one.what == "Network Operator"
     )
+
+
+@pytest.mark.parametrize("slice_", ["system.slice", "kubereserved.slice"])
+def test_new_containers_inherit_the_limit_in_each_slice_of_containerd(slice_: str, tmp_path: Path) -> None:
+    runtime = tmp_path / "cgroup" / slice_ / "containerd.service"
+    for directory, process in ((runtime, "11\n"), (tmp_path / "cgroup" / "kubepods.slice" / "pod", "22\n")):
+        directory.mkdir(parents=True)
+        (directory / "cgroup.procs").write_text(process)
+    asked = f"[ $1 = daemon-reload ] || echo /{slice_}/containerd.service"
+    commands = {"systemctl": asked, "prlimit": "echo $3"}
+    for name, body in commands.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    (daemon,) = (one for one in objects(recorded(H100), "DaemonSet") if "memory" in one["metadata"]["name"])
+    (limits,) = daemon["spec"]["template"]["spec"]["initContainers"]
+    script = limits["args"][0].replace("/sys/fs/cgroup", str(tmp_path / "cgroup"))
+    script = script.replace("/etc/systemd", str(tmp_path / "systemd"))
+    search = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    done = subprocess.run(["bash", "-c", script], env=search, capture_output=True, text=True, check=True)
+    assert sorted(done.stdout.split()) == ["11", "22"]
 
 
 def test_the_feature_of_the_subscription_is_a_prerequisite() -> None:

@@ -261,10 +261,12 @@ def _locked_memory(catalog: Catalog) -> DaemonSetPlan:
     Programs register (lock) the memory that a NIC reads. AKS has no setting for the limit, and pods that do not
     run as root cannot have CAP_IPC_LOCK. New containers inherit the limit of containerd and its shims. The file is
     for the next start of containerd, which the script does not restart. The script also raises the limit of
-    running pods, so that the node agent does not report the old limit.
+    running pods, so that the node agent does not report the old limit. On nodes with memory hardening, containerd
+    is in kubereserved.slice instead of system.slice.
 
-    Sources: Azure/AKS#4893; AKS docs, "Customize node configuration" (a DaemonSet for other settings);
-    systemd.exec, LimitMEMLOCK; prlimit(1); NVIDIA Dynamo docs, "RDMA / InfiniBand on AKS"; read 2026-11-30.
+    Sources: Azure/AKS#4893; Azure/AgentBaker 06836ee, cse_config.sh (ensureKubelet); AKS docs, "Customize node
+    configuration" (a DaemonSet for other settings); systemd.exec, LimitMEMLOCK; prlimit(1); NVIDIA Dynamo docs,
+    "RDMA / InfiniBand on AKS"; read 2026-11-30.
     """
     script = (
         "set -eu",
@@ -272,9 +274,9 @@ def _locked_memory(catalog: Catalog) -> DaemonSetPlan:
         "printf '[Service]\\nLimitMEMLOCK=infinity\\n' > /etc/systemd/system/containerd.service.d/50-memlock.conf",
         "systemctl daemon-reload",
         "groups=/sys/fs/cgroup",
-        "runtime=$groups/system.slice/containerd.service/cgroup.procs",
-        "pods=$(find $groups/kubepods.slice -name cgroup.procs)",
-        "for process in $(cat $runtime $pods); do",
+        "runtime=$groups$(systemctl show containerd --property ControlGroup --value)",
+        "found=$(find $runtime $groups/kubepods.slice -name cgroup.procs)",
+        "for process in $(cat $found); do",
         "  prlimit --memlock=unlimited:unlimited --pid $process || echo process $process has ended",
         "done",
         "",
