@@ -67,8 +67,7 @@ MODELS: Final[Mapping[str, tuple[type[SpecModel], ...]]] = {
     ),
     "SystemNodes": (eks_system.SystemNodes, gke_system.GkeSystemNodes, aks.AksSystemNodes),
     "CreateCluster": (cluster.CreateEks, cluster.CreateGke, aks.CreateAks),
-    "EksParts": (parts.EksParts,),
-    "AksParts": (aks.AksParts,),
+    "ClusterParts": (parts.EksParts, aks.AksParts),
     "Login": (eks_access.Login,),
     "Oidc": (eks_access.Oidc,),
     "PlatformCluster": (
@@ -134,6 +133,7 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
     "StorageClass": "A storage class for volume claims. Only `type` and `retain` apply to all types.",
     "SystemNodes": "The nodes without GPUs of a new cluster, with the fields for EKS, for GKE or for AKS.",
     "CreateCluster": "A new cluster, with the fields for EKS, for GKE or for AKS.",
+    "ClusterParts": "Which controllers are installed, and which the cluster already has, for EKS or for AKS.",
     "PlatformCluster": "The cluster of a whole platform, either an existing cluster or a new one with `create`.",
     "Capacity": "How nodes are paid for: on-demand, spot, reservation, capacity-block (EKS) or flex-start (GKE).",
     "Sharing": "How the GPUs are shared: none, time-slicing, mps, mig or dra, each with its own fields.",

@@ -318,8 +318,8 @@ class CreateCluster(TypedDict, total=False):
     disk_encryption_set: str
 
 
-class EksParts(TypedDict, total=False):
-    """Controllers for EKS pools."""
+class ClusterParts(TypedDict, total=False):
+    """Which controllers are installed, and which the cluster already has, for EKS or for AKS."""
 
     gpu_operator: str
     device_plugin: str
@@ -330,15 +330,6 @@ class EksParts(TypedDict, total=False):
     cluster_autoscaler: str
     efa_plugin: str
     dranet: str
-
-
-class AksParts(TypedDict, total=False):
-    """Components for AKS pools, in addition to the GPU software."""
-
-    gpu_operator: str
-    device_plugin: str
-    node_feature_discovery: str
-    dcgm_exporter: str
     network_operator: str
 
 
@@ -375,7 +366,7 @@ class PlatformCluster(TypedDict, total=False):
     subnets: Mapping[str, pulumi.Input[str]]
     security_groups: Sequence[str]
     logins: Sequence[Login]
-    parts: EksParts
+    parts: ClusterParts
     oidc: Oidc
     assume_role: str
     iam: Iam

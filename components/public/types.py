@@ -9,7 +9,7 @@ from typing import Required, TypedDict
 
 import pulumi
 
-from components.public.stack_file_types import EksParts
+from components.public.stack_file_types import ClusterParts
 
 
 class GpuNetwork(TypedDict):
@@ -61,8 +61,10 @@ class GpuCluster(TypedDict, total=False):
     """EKS node pools: ids of up to 3 security groups that nodes have in addition to the cluster security group."""
     cluster_security_group_id: pulumi.Input[str]
     """EKS node pools: id of the security group that EKS created for the cluster."""
-    parts: EksParts
-    """EKS: with `efa_plugin: present`, the operator's component does not install the EFA device plugin."""
+    parts: ClusterParts
+    """EKS: with `efa_plugin: present`, the operator's component does not install the EFA device plugin. AKS: with
+    `network_operator: present`, it does not install the Network Operator.
+    """
     efa_security_group_id: pulumi.Input[str]
     """EKS node pools with EFA: id of a security group that admits all traffic from and to itself."""
     node_role_arn: pulumi.Input[str]

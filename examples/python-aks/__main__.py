@@ -55,7 +55,6 @@ train = GpuNodePool(
         count={"desired": 2},
         zones=["1"],
         placement={"type": "proximity"},
-        network={"rdma": False},
         workload="training",
     ),
     on_azure,

@@ -68,7 +68,9 @@ def test_the_python_example_on_aks_uses_looked_up_resources() -> None:
     assert {one.inputs["kubernetesClusterId"] for one in pools} == {UNKNOWN}
     assert {one.inputs["vnetSubnetId"] for one in pools} == {UNKNOWN}
     assert [one.name for one in program.of("azure")] == ["azure"]
-    proof = {one.urn for one in program.of("DaemonSet")}
+    assert program.one("DaemonSet", "infiniband-locked-memory")
+    proof = {one.urn for one in program.of("DaemonSet") if "GpuValidation" in one.urn}
+    assert proof
     assert proof <= set(program.one("Namespace", "vision").dependencies)
 
 

@@ -66,6 +66,14 @@ def test_a_key_is_required_where_every_model_requires_it(name: str) -> None:
     assert keys == frozenset.intersection(*required) | ({tag} if tag else set())
 
 
+def test_the_parts_of_a_cluster_have_the_keys_of_each_provider() -> None:
+    keys = set(stack_file_types.ClusterParts.__annotations__)
+    fields = [one.model_fields["parts"] for one in MODELS["PlatformCluster"] if "parts" in one.model_fields]
+    for field in fields:
+        assert isinstance(field.annotation, type)
+        assert field.annotation.model_fields.keys() <= keys
+
+
 def test_every_section_of_an_environment_is_an_argument_of_a_platform(schema: Any) -> None:
     from gpu_platform.stack import Environment
 
