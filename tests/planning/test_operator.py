@@ -16,6 +16,7 @@ from gpu_platform.planning.charts.section import ignored, merged
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.section import PoolPlan
+from tests.components.aks.aks_recorded import CREATED, POOL
 from tests.planning.conftest import PlanMaker, pool
 from tests.planning.test_software import BOTTLEROCKET, EKS, GKE, UBUNTU, aws, gcp
 from tests.support.plans import device_plugin_config
@@ -254,6 +255,15 @@ def test_gke_9_toolkit_env_runtime_config_source_file(make_plan: PlanMaker) -> N
     for image, rest in itertools.product(({"family": "cos"}, UBUNTU), ({}, OLDER)):
         found = values(make_plan(gcp(image=image), cluster=GKE, **rest))
         assert found["toolkit"]["env"][1:] == [FROM_FILE]
+
+
+@pytest.mark.parametrize("rest", [{}, OLDER])
+def test_toolkits_of_all_releases_keep_the_version_of_containerds_file_on_aks(
+    make_plan: PlanMaker, rest: dict[str, Any]
+) -> None:
+    plan = make_plan(POOL, cluster=CREATED, **rest)
+    assert values(plan)["toolkit"]["env"][1:] == [FROM_FILE]
+    assert "containerd" not in [one.what for one in plan.decisions]
 
 
 def test_the_toolkit_writes_the_version_of_containerds_own_file(make_plan: PlanMaker) -> None:

@@ -100,7 +100,10 @@ def aks(
             owners=aks_software,
             explain=explain_software,
             # A virtual machine cannot reset a GPU on its own.
-            operator_settings=lambda pools: OperatorSettings(reboots_for_mig=True),
+            # The toolkit finds each runtime in AKS's containerd configuration with its type, or finds none.
+            # Sources: Azure/AgentBaker 06836ee, containerd*.toml.gtpl; nvidia-container-toolkit v1.19.1,
+            # GetDefaultRuntimeOptions; NVIDIA/aicr#1689 and gpu-operator#2646 (AKS); read 2026-11-30.
+            operator_settings=lambda pools: OperatorSettings(reboots_for_mig=True, reads_runtime_file=True),
             check=lambda pool, _, operator, catalog, problems: check_software(pool, operator, problems),
         ),
         control_plane=CloudControlPlane(
