@@ -53,10 +53,10 @@ class Vendor:
     machine types, and `title` is their heading in the documentation. `fabric` is the technology of NICs for GPU
     traffic, unless it depends on the family. `reserved_memory_mib` returns the memory in MiB that the kubelet
     reserves on a machine type, and `reserved_cpu_millicores` returns the CPU that it reserves of a number of
-    millicores. `quota_unit` is the unit of GPU quotas. `reference_region` is the region whose list prices are shown for a
-    cluster outside any cloud region, or None if the vendor publishes no prices. `layouts_by_gpu` is true if the
-    GPUs of a node may have different MIG layouts. `kubelet_pods` returns the maximum number of pods on a machine
-    type. `rdma_huge_pages_mib` is the memory in MiB that a node must reserve as huge pages for RDMA.
+    millicores. `quota_unit` is the unit of GPU quotas. `reference_region` is the region whose list prices are
+    shown for a cluster outside any cloud region, or None if the vendor publishes no prices. `layouts_by_gpu` is
+    true if the GPUs of a node may have different MIG layouts. `kubelet_pods` returns the maximum number of pods on
+    a machine type. `rdma_huge_pages_mib` is the memory in MiB that a node must reserve as huge pages for RDMA.
     """
 
     name: VendorName
