@@ -23,6 +23,8 @@ _MANAGER = "gpu-platform-cleanup"
 _PAGE = "500"
 _MOST = 1000  # maximum number of entries in a report, so that the report fits into a ConfigMap
 _PROMETHEUS_SECONDS = 30
+_STEP_SECONDS = 300  # Prometheus' default lookback, for which an instant query still returns a sample
+_MOST_MISSING_SECONDS = 3600
 _FAILED = 1
 _BAD_INPUT = 2
 
@@ -39,6 +41,23 @@ def main(arguments: Sequence[str]) -> int:
         run.clean(team, declared)
     run.report(data["namespace"])
     return _FAILED if run.failed else 0
+
+
+def activity_query(namespace: str, window: int) -> str:
+    """Return the PromQL query for the highest GPU activity of each pod in the last `window` seconds.
+
+    A Prometheus that lost its data, that was down or that keeps metrics for less than the window has not seen
+    whether a pod was active. The query therefore omits pods without metrics for more than a tenth of the window or
+    more than an hour. The same fault in another project: openfaas/faas-idler#33.
+    """
+    activity = f'gpu:active:ratio{{namespace="{namespace}", pod!=""}}'
+    step = min(_STEP_SECONDS, max(1, window // 10))
+    missing = min(window // 10, _MOST_MISSING_SECONDS)
+    measured = f"count_over_time(max by (pod) ({activity})[{window}s:{step}s])"
+    return (
+        f"max by (pod) (max_over_time({activity}[{window}s])) "
+        f"and on (pod) {measured} >= {(window - missing) // step}"
+    )
 
 
 class Run:
@@ -105,12 +124,15 @@ class Run:
             query["continue"] = following
 
     def _activity(self, namespace: str) -> Activity | None:
-        """Return the highest GPU activity of each pod from Prometheus, or None if Prometheus cannot be read."""
+        """Return the highest GPU activity of each pod that Prometheus has measured all the time.
+
+        Return None if Prometheus cannot be read.
+        """
         address, window = self._settings.prometheus, self._settings.idle_after
         if address is None or window is None:
             return None
-        query = f'max by (pod) (max_over_time(gpu:active:ratio{{namespace="{namespace}", pod!=""}}[{window}s]))'
-        url = f"{address.rstrip('/')}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
+        query = urllib.parse.urlencode({"query": activity_query(namespace, window)})
+        url = f"{address.rstrip('/')}/api/v1/query?{query}"
         try:
             with urllib.request.urlopen(url, timeout=_PROMETHEUS_SECONDS) as answer:  # noqa: S310 - http or https by the schema
                 result = json.loads(answer.read())["data"]["result"]

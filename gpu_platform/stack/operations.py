@@ -32,8 +32,8 @@ class Monitoring(SpecModel):
     """Create a ServiceMonitor and PrometheusRules for the Prometheus operator. The operator must be installed in
     the cluster. The default is `false` on a cluster that the program creates, else `true`.
     """
-    interval: Annotated[Duration, at_most("1h")] = "15s"
-    """Scrape interval."""
+    interval: Annotated[Duration, at_most("2m")] = "15s"
+    """Scrape interval. The rules need two samples within 5 minutes, after which Prometheus ignores a sample."""
     temperature_celsius: int | None = Field(default=None, ge=50, le=110)
     """GPU temperature in °C above which an alert fires. The default is the maximum operating temperature that the
     GPU reports, or 85 if the GPU reports none.
