@@ -11,7 +11,7 @@ from gpu_platform.online.answers import no_cluster, problem_finding
 from gpu_platform.online.azure.answers import Cluster, Group, Reserved, Size, Subnet
 from gpu_platform.online.finding import OnlineFinding
 from gpu_platform.planning.clouds.aks.existing_cluster import require_fit
-from gpu_platform.planning.clouds.aks.infiniband import FEATURE, REGISTER
+from gpu_platform.planning.clouds.aks.infiniband import FEATURE, register
 from gpu_platform.planning.clouds.aks.plan import AksClusterPlan, AksPoolPlan, CreateAksPlan
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
@@ -33,7 +33,7 @@ def compare_providers(subscription: str, unregistered: Sequence[str]) -> OnlineF
     )
 
 
-def compare_feature(state: str) -> OnlineFinding:
+def compare_feature(subscription: str, state: str) -> OnlineFinding:
     """Return a finding about whether the subscription has the feature that InfiniBand needs."""
     registered = state == "Registered"
     return OnlineFinding(
@@ -41,7 +41,9 @@ def compare_feature(state: str) -> OnlineFinding:
         severity="fine" if registered else "stops",
         found=state,
         why="" if registered else "AKS may put the nodes of a pool with InfiniBand on different fabrics",
-        fix="" if registered else f"{REGISTER}, and wait until it is registered before you create the pool",
+        fix=""
+        if registered
+        else f"{register(subscription)}, and wait until it is registered before you create the pool",
     )
 
 
@@ -58,7 +60,8 @@ def compare_group(cluster: AksClusterPlan, create: CreateAksPlan, found: Group |
             severity="stops",
             found="no such resource group",
             why="cluster.create.resource_group is existing",
-            fix=f"az group create --name {cluster.resource_group} --location {cluster.region}, or remove "
+            fix=f"az group create --subscription {cluster.subscription} --name {cluster.resource_group} "
+            f"--location {cluster.region}, or remove "
             "cluster.create.resource_group",
         )
     if found is None:

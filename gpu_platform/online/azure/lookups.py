@@ -112,7 +112,7 @@ class AzureCloud:
             state = self._client.feature_state("Microsoft.ContainerService", FEATURE)
         except Missing:
             state = "NotRegistered"
-        yield compare_feature(state)
+        yield compare_feature(self._cluster.subscription, state)
 
     def _group(self, create: CreateAksPlan) -> Iterator[OnlineFinding]:
         try:

@@ -268,7 +268,8 @@ def test_new_containers_inherit_the_limit_in_each_slice_of_containerd(slice_: st
 
 def test_the_feature_of_the_subscription_is_a_prerequisite() -> None:
     (need,) = planned(H100).pools[0].cloud_nodes.account_needs
-    assert "az feature register --namespace Microsoft.ContainerService --name AKSInfinibandSupport" in need.fix
+    assert f"az feature register --subscription {ID} --namespace Microsoft.ContainerService" in need.fix
+    assert f"az provider register --subscription {ID}" in need.fix
 
 
 @pytest.mark.skipif(not Path(CRDS, f"{CRD}.yaml").is_file(), reason="GPU_PLATFORM_CRDS lacks NicClusterPolicy")

@@ -14,6 +14,7 @@ from gpu_platform.stack.loaded import plan_platform
 from tests.components.aks.aks_recorded import (
     CREATED,
     EXISTING,
+    ID,
     RESERVATIONS,
     RESERVED,
     TEAM,
@@ -73,7 +74,7 @@ def test_pools_of_an_existing_cluster_join_the_subnet_of_its_first_pool() -> Non
         ({"location": "westeurope"}, "write region: westeurope"),
         ({"currentKubernetesVersion": "1.28.3"}, "GPU Operator"),
         ({"currentKubernetesVersion": "1.34.2"}, "the minor version of the cluster, or an older one"),
-        ({"azureActiveDirectoryRoleBasedAccessControls": []}, "--enable-aad"),
+        ({"azureActiveDirectoryRoleBasedAccessControls": []}, f"--subscription {ID} .* --enable-aad"),
         ({"networkProfiles": [{"networkPolicy": ""}]}, "no enforcement of network policies, with 1 team"),
         ({"networkProfiles": [{"networkPolicy": "none"}]}, "no enforcement of network policies, with 1 team"),
     ],

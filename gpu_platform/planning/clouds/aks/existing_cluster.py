@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from gpu_platform.base.errors import BadInput
 from gpu_platform.base.quantity import counted
 from gpu_platform.planning.clouds.aks.identities import ENABLE
+from gpu_platform.planning.clouds.aks.names import update_command
 from gpu_platform.planning.clouds.aks.plan import AksClusterPlan
 from gpu_platform.planning.kubernetes_versions import minor, operator_fix
 from gpu_platform.planning.problems import Problems
@@ -41,6 +43,7 @@ class ExistingAks:
 def require_fit(plan: AksClusterPlan, found: ExistingAks) -> None:
     """Raise one BadInput that lists every reason why a cluster cannot run the planned pools."""
     problems = Problems("cluster")
+    update = partial(update_command, plan.subscription, plan.resource_group, plan.name)
     if found.region != plan.region:
         problems.at("region").add(
             f"{plan.region!r}, and the cluster is in {found.region}",
@@ -58,15 +61,14 @@ def require_fit(plan: AksClusterPlan, found: ExistingAks) -> None:
         problems.add(
             "a cluster without Entra ID",
             "Entra ID, because the kubeconfig contains no credentials of local accounts",
-            f"az aks update --resource-group {plan.resource_group} --name {plan.name} --enable-aad "
-            "--aad-admin-group-object-ids GROUP",
+            update("--enable-aad --aad-admin-group-object-ids GROUP"),
         )
     if plan.teams and not found.enforces_policies:
         problems.add(
             f"no enforcement of network policies, with {counted(len(plan.teams), 'team')}",
             "a network policy engine; otherwise pods of different teams can reach each other and any address",
-            f"az aks update --resource-group {plan.resource_group} --name {plan.name} --network-dataplane cilium; "
-            "this reimages all nodes, and a cluster with kubenet first needs --network-plugin azure "
+            update("--network-dataplane cilium")
+            + "; this reimages all nodes, and a cluster with kubenet first needs --network-plugin azure "
             "--network-plugin-mode overlay",
         )
     if plan.identities and (not found.issuer or found.workload_identity is False):
@@ -74,14 +76,13 @@ def require_fit(plan: AksClusterPlan, found: ExistingAks) -> None:
         problems.add(
             f"no {missing}, with an identity of {', '.join(plan.identities)}",
             "a cluster with the OIDC issuer and Workload ID, through which pods use the identity of their team",
-            f"az aks update --resource-group {plan.resource_group} --name {plan.name} {ENABLE}",
+            update(ENABLE),
         )
     if plan.reservation_groups and not found.has_own_identity:
         problems.add(
             "a cluster with a system-assigned identity, and pools with reservations",
             "a user-assigned identity with the role Contributor on each capacity reservation group",
-            f"az aks update --resource-group {plan.resource_group} --name {plan.name} --enable-managed-identity "
-            "--assign-identity IDENTITY",
+            update("--enable-managed-identity --assign-identity IDENTITY"),
         )
     if problems.found:
         raise BadInput(f"AKS cluster {plan.name}", problems.found)

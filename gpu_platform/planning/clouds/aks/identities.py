@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from gpu_platform.base.quantity import counted
-from gpu_platform.planning.clouds.aks.names import OF_CLUSTER, team_identity_name
+from gpu_platform.planning.clouds.aks.names import OF_CLUSTER, team_identity_name, update_command
 from gpu_platform.planning.clouds.identities import SERVICE_ACCOUNT, PodAccess, bucket_rights
 from gpu_platform.planning.clouds.protocol import existing_rights
 from gpu_platform.planning.decision import Decided, Decision
@@ -185,7 +185,7 @@ def _requirement(cluster: AksCluster) -> Decision:
     return Decision(
         subject=f"cluster {cluster.name}",
         what="requirement of identities",
-        chosen=f"az aks update --resource-group {cluster.resource_group} --name {cluster.name} {ENABLE}",
+        chosen=update_command(cluster.subscription, cluster.resource_group, cluster.name, ENABLE),
         why="the cluster's owner enables both; `up` checks only the issuer, `doctor STACK --online` checks both",
     )
 

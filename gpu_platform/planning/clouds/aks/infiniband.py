@@ -41,18 +41,18 @@ from gpu_platform.stack.pool import Pool
 CHART: Final = "network-operator"
 FEATURE: Final = "AKSInfinibandSupport"
 """Feature of a subscription with which AKS creates all nodes of a pool in one placement group, on one fabric."""
-REGISTER: Final = f"run az feature register --namespace Microsoft.ContainerService --name {FEATURE}"
 _DRIVER_IMAGE: Final = "doca-driver"
 _PLUGIN_IMAGE: Final = "sriov-network-device-plugin"
 _HOST_TOOLS_IMAGE: Final = "node-agent-python"  # a Debian image that is used only for nsenter
 _PAUSE_IMAGE: Final = "pause"
-_NEEDED: Final = AccountNeed(
-    name=f"feature {FEATURE}",
-    why="InfiniBand: without the feature, AKS may put the nodes of a pool on different fabrics. It must be "
-    "registered before the pool is created",
-    fix=f"{REGISTER}, wait until az feature show prints Registered, then run az provider register --namespace "
-    "Microsoft.ContainerService",
-)
+
+
+def register(subscription: str) -> str:
+    """Return the instruction that registers the feature."""
+    return (
+        f"run az feature register --subscription {subscription} --namespace Microsoft.ContainerService "
+        f"--name {FEATURE}"
+    )
 
 
 def infiniband_of(pool: Pool, machine: MachineType, catalog: Catalog) -> InfinibandSeries | None:
@@ -105,7 +105,7 @@ def _refuse(machine: MachineType, problems: Problems) -> None:
     )
 
 
-def with_infiniband(nodes: CloudNodes, series: InfinibandSeries) -> CloudNodes:
+def with_infiniband(nodes: CloudNodes, series: InfinibandSeries, subscription: str) -> CloudNodes:
     """Return the nodes of a pool with the NICs that its pods request, and with the settings that NCCL needs."""
     near = neighbours(series)
     nics = _nic_count(series)
@@ -116,7 +116,17 @@ def with_infiniband(nodes: CloudNodes, series: InfinibandSeries) -> CloudNodes:
         network_environment={**series.nccl, "NCCL_TOPO_FILE": topology_path(series)},
         network_file=topology_file(series),
         fabric_nics=FabricNics(kind="infiniband", count=nics, neighbours=near),
-        account_needs=(_NEEDED,),
+        account_needs=(_needed(subscription),),
+    )
+
+
+def _needed(subscription: str) -> AccountNeed:
+    return AccountNeed(
+        name=f"feature {FEATURE}",
+        why="InfiniBand: without the feature, AKS may put the nodes of a pool on different fabrics. It must be "
+        "registered before the pool is created",
+        fix=f"{register(subscription)}, wait until az feature show prints Registered, then run "
+        f"az provider register --subscription {subscription} --namespace Microsoft.ContainerService",
     )
 
 

@@ -68,6 +68,11 @@ def agent_pool_name(pool: str) -> str:
     return start[: LONGEST - _HASH] + _hash(pool)
 
 
+def update_command(subscription: str, group: str, cluster: str, options: str) -> str:
+    """Return the command that changes an existing cluster. The subscription of the Azure CLI may be another one."""
+    return f"az aks update --subscription {subscription} --resource-group {group} --name {cluster} {options}"
+
+
 def _shortened(name: str, longest: int) -> str:
     return name if len(name) <= longest else name[: longest - _HASH] + _hash(name)
 

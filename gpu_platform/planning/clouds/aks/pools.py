@@ -273,7 +273,7 @@ def plan_aks_pool(
     )
     nodes = agent_pool_nodes(plan, cluster.region, catalog)
     if infiniband is not None:
-        nodes = with_infiniband(nodes, infiniband)
+        nodes = with_infiniband(nodes, infiniband, cluster.subscription)
     return Decided(CloudPool(plan=plan, nodes=nodes), decisions)
 
 
