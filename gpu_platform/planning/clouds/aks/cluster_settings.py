@@ -1,6 +1,7 @@
 """AKS cluster settings, such as system nodes and access. A preview reports changes to these settings.
 
-Source: terraform-provider-azurerm, kubernetes_cluster (default_node_pool), read 2026-11-30.
+Sources: terraform-provider-azurerm, kubernetes_cluster (default_node_pool); AKS docs, "Customize cluster egress
+with outbound types" (update); read 2026-11-30.
 """
 
 from __future__ import annotations
@@ -57,6 +58,14 @@ def _of_create(cluster: AksClusterPlan, create: CreateAksPlan) -> Iterator[Clust
         loss="rolls-nodes",
         on_loss="the resource group contains the cluster, so it can be neither deleted nor created again",
         fixed=True,
+    )
+    yield ClusterSetting(
+        name="outbound",
+        what="path of nodes and pods to the internet",
+        field="cluster.create.network.outbound",
+        values=(create.outbound_type,),
+        loss="cuts-access",
+        on_loss="their connections to the internet end, and new ones come from another public address",
     )
     yield most_system_nodes(create.system_nodes[1])
     yield api_access(create.api_access)

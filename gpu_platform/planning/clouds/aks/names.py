@@ -69,7 +69,7 @@ def agent_pool_name(pool: str) -> str:
 
 
 def update_command(subscription: str, group: str, cluster: str, options: str) -> str:
-    """Return the command that changes an existing cluster. The subscription of the Azure CLI may be another one."""
+    """Return the command that changes an existing cluster, whichever subscription the Azure CLI uses."""
     return f"az aks update --subscription {subscription} --resource-group {group} --name {cluster} {options}"
 
 

@@ -70,6 +70,15 @@ def test_up_refuses_to_delete_or_create_the_resource_group_of_a_cluster(before: 
     assert found == [("cluster.create.resource_group", f"write resource_group: {before}")]
 
 
+def test_another_path_to_the_internet_ends_connections() -> None:
+    before, after = (
+        created(network={"subnet": SUBNET, "outbound": way}) for way in ("load-balancer", "user-defined-routing")
+    )
+    facts = {"cluster": dict(cluster_facts(before))}
+    found = [one for one in classify(facts, after, load_catalog(), live=None) if "connections" in str(one)]
+    assert [one.effect for one in found] == ["cuts-access"]
+
+
 def test_a_new_kubernetes_version_rolls_the_nodes_of_a_new_cluster() -> None:
     newer = {**CREATED, "kubernetes": "1.36"}
     assert changed(planned(), planned(cluster=newer)) == [("rolled", ["cluster.kubernetes"])]
