@@ -1,4 +1,4 @@
-"""Applies the stack file's chart repository and additional values to Helm releases."""
+"""Applies chart repositories, additional values and the memory of large clusters to Helm releases."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def with_chart_settings(opts: pulumi.ResourceOptions | None, charts: ChartsPlan)
             oci = repository.startswith("oci://")
             props["chart"] = f"{repository}/{chart}" if oci else chart
             props["repository_opts"] = None if oci else {"repo": repository}
-        if added := charts.values.get(chart):
+        if added := charts.added(chart):
             own: Mapping[str, Any] = props.get("values") or {}
             props["values"] = merged(own, added)
         return pulumi.ResourceTransformationResult(props, args.opts)

@@ -569,6 +569,11 @@ class ControllerPod(Fact):
     memory_mib: int | None = None
     limit_cpu_millicores: int | None = None
     limit_memory_mib: int | None = None
+    memory_mib_per_node: int | None = Field(
+        default=None,
+        description="memory for each node of the cluster, because the pod keeps nodes, pods or their metrics in "
+        "memory; None if the memory does not grow, or if the pod has no limit",
+    )
     replicas: int = 1
     replicas_at: str | None = None
     resources_at: str | None = None

@@ -164,9 +164,12 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     guides = guide.plan(context, available, team_plans.value, queued.value, stored.value, run.value)
     added = addons.plan(context, connected.value, planned.value)
     releases = _releases(connected.value, installed.value, added.value, queued.value)
-    set_charts = charts.plan(context, releases)
+    set_charts = charts.plan(context, releases, planned.value)
     sized = cluster.plan_controllers(
-        context, connected.value, planned.value, charts.controllers(context, releases, planned.value)
+        context,
+        connected.value,
+        planned.value,
+        charts.controllers(context, releases, planned.value, set_charts.value),
     )
     cluster.check_documents(context, sized.value, planned.value, stored.value, identities.value)
     if context.problems.found:

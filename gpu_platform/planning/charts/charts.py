@@ -13,6 +13,8 @@ from gpu_platform.planning.clouds.controllers import (
     ControllerPods,
     controller_pods,
     excess_requests,
+    grown_memory,
+    memory_values,
     unmet_selectors,
 )
 from gpu_platform.planning.clouds.nodes import pools_for_controllers
@@ -111,13 +113,18 @@ def _check_operator_values(context: CompleteContext, pools: Sequence[PoolPlan]) 
                 )
 
 
-def plan(context: CompleteContext, releases: Mapping[str, Mapping[str, Any]]) -> Decided[ChartsPlan]:
+def plan(
+    context: CompleteContext, releases: Mapping[str, Mapping[str, Any]], pools: Sequence[PoolPlan]
+) -> Decided[ChartsPlan]:
     """Return the chart settings of a valid environment. `releases` contains the program's values by chart."""
     declared, mirror = context.environment.charts, context.environment.chart_mirror
+    nodes = sum(pool.nodes.max for pool in pools)
+    grown = {name: tuple(grown_memory(name, context.catalog, own, nodes)) for name, own in releases.items()}
     section = ChartsPlan(
         mirror=mirror,
         repositories={name: one.repository for name, one in declared.items() if one.repository is not None},
         values={name: one.values for name, one in declared.items() if one.values},
+        memory={name: memory_values(pods) for name, pods in grown.items() if pods},
     )
     why = "from the stack file; lists are merged by entry names, and the program's values take precedence"
     decisions = [
@@ -128,6 +135,17 @@ def plan(context: CompleteContext, releases: Mapping[str, Mapping[str, Any]]) ->
             why=why,
         )
         for name, values in section.values.items()
+    ]
+    decisions += [
+        Decision(
+            subject=f"chart {name}",
+            what="memory of controllers",
+            chosen=", ".join(f"{pod.name} {amount}" for pod, amount in pods),
+            why=f"the pools have up to {nodes} nodes, whose objects or metrics these pods keep in memory; with "
+            "less memory they would restart without end",
+        )
+        for name, pods in grown.items()
+        if pods
     ]
     if mirror is not None:
         why = "chart_mirror is set; every chart comes from this repository, with its usual name and version"
@@ -143,7 +161,10 @@ def _effect(own: Mapping[str, Any], added: Mapping[str, Any]) -> str:
 
 
 def controllers(
-    context: CompleteContext, releases: Mapping[str, Mapping[str, Any]], pools: Sequence[PoolPlan]
+    context: CompleteContext,
+    releases: Mapping[str, Mapping[str, Any]],
+    pools: Sequence[PoolPlan],
+    settings: ChartsPlan,
 ) -> tuple[ControllerPods, ...]:
     """Return the pods of Helm releases. Record a problem for each request above its limit, and for each node
     selector that matches no node.
@@ -151,10 +172,10 @@ def controllers(
     `releases` contains the program's values by chart.
     """
     others = [pool.labels for pool in pools_for_controllers(pools)]
-    declared, catalog = context.environment.charts, context.catalog
+    catalog = context.catalog
     found: list[ControllerPods] = []
     for name, own in releases.items():
-        values = merged(own, declared[name].values) if name in declared else own
+        values = merged(own, settings.added(name))
         found.extend(controller_pods(name, catalog, values))
         for path, request, limit in excess_requests(name, catalog, values):
             resource = path.rpartition(".")[2]

@@ -12,17 +12,23 @@ class ChartsPlan:
     """Settings in the stack file for Helm charts. They replace the program's defaults.
 
     `mirror` is the repository for all charts, `repositories` contains repositories by chart, and `values` contains
-    additional Helm values by chart.
+    additional Helm values by chart. `memory` contains Helm values by chart that raise the memory of controllers on
+    a large cluster.
     """
 
     mirror: str | None = None
     repositories: Mapping[str, str] = field(default_factory=dict[str, str])
     values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    memory: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
 
     @property
     def is_default(self) -> bool:
-        """Whether the stack file changes no chart."""
-        return self.mirror is None and not self.repositories and not self.values
+        """Whether all charts keep the program's values and repositories."""
+        return self.mirror is None and not self.repositories and not self.values and not self.memory
+
+    def added(self, chart: str) -> Mapping[str, Any]:
+        """Return the values to merge with the program's values of a chart. The stack file takes precedence."""
+        return merged(self.memory.get(chart, {}), self.values.get(chart, {}))
 
     def repository_of(self, chart: str) -> str | None:
         """Return the repository that replaces a chart's default repository, or None."""
@@ -31,17 +37,20 @@ class ChartsPlan:
 
 def merged(own: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
     """Merge the program's Helm values with the values that the stack file adds. The program's values take
-    precedence, except for image repositories.
+    precedence, except for image repositories, resources and update strategies.
 
     The repository of an image comes from the stack file, because nothing in the plan depends on where an image is
-    stored. Lists of named entries (`env`, `volumes`) are merged by name, and tolerations by key and effect.
+    stored. Only the owner of the cluster can measure the memory that a controller needs, and knows how many nodes
+    may be unavailable while a DaemonSet is updated (NVIDIA/NVSentinel#1764). Lists of named entries (`env`,
+    `volumes`) are merged by name, and tolerations by key and effect.
     """
     result = {**added, **own}
     for key in own.keys() & added.keys():
         if key == _OF_AN_IMAGE:
             result[key] = added[key]
         elif isinstance(own[key], Mapping) and isinstance(added[key], Mapping):
-            result[key] = merged(own[key], added[key])
+            first, second = (added, own) if key in _OF_THE_OWNER else (own, added)
+            result[key] = merged(first[key], second[key])
         elif (entries := _by_identity(own[key], added[key])) is not None:
             result[key] = list({**entries[1], **entries[0]}.values())
     return result
@@ -52,7 +61,7 @@ def ignored(own: Mapping[str, Any], added: Mapping[str, Any], path: str = "") ->
     found: list[str] = []
     for key in added:
         here = f"{path}.{key}" if path else key
-        if key == _OF_AN_IMAGE or key not in own or own[key] == added[key]:
+        if key in (_OF_AN_IMAGE, *_OF_THE_OWNER) or key not in own or own[key] == added[key]:
             continue
         if isinstance(own[key], Mapping) and isinstance(added[key], Mapping):
             found += ignored(own[key], added[key], here)
@@ -69,6 +78,7 @@ def ignored(own: Mapping[str, Any], added: Mapping[str, Any], path: str = "") ->
 
 _Entries = dict[tuple[Any, ...], Mapping[str, Any]]
 _OF_AN_IMAGE = "repository"
+_OF_THE_OWNER = ("resources", "updateStrategy")
 _TOLERATION = frozenset({"key", "operator", "value", "effect", "tolerationSeconds"})
 
 

@@ -65,6 +65,33 @@ def excess_requests(name: str, catalog: Catalog, values: Mapping[str, Any]) -> I
                 yield path, _amount_text(resource, request), _amount_text(resource, limit)
 
 
+def grown_memory(
+    name: str, catalog: Catalog, values: Mapping[str, Any], nodes: int
+) -> Iterator[tuple[ControllerPod, str]]:
+    """Yield each pod of a chart whose memory limit is too low for a cluster of `nodes` nodes, and the memory that
+    it needs.
+
+    `values` are the chart's Helm values. The memory is the same up to the next power of two, because each change
+    restarts the pod and may change the machine type of system nodes.
+    """
+    known, counted = catalog.controllers.get(name), 1 << max(0, nodes - 1).bit_length()
+    for pod in known.pods if known is not None else ():
+        needed, (_, limit) = (pod.memory_mib_per_node or 0) * counted, _amounts(pod, values, "memory")
+        if pod.resources_at is not None and limit is not None and needed > limit:
+            yield pod, _amount_text("memory", needed)
+
+
+def memory_values(grown: Iterable[tuple[ControllerPod, str]]) -> dict[str, Any]:
+    """Return the Helm values that set the memory requests and limits of a chart's pods."""
+    values: dict[str, Any] = {}
+    for pod, amount in grown:
+        inner = values
+        for key in str(pod.resources_at).split("."):
+            inner = inner.setdefault(key, {})
+        inner.update(requests={"memory": amount}, limits={"memory": amount})
+    return values
+
+
 def unmet_selectors(
     name: str, catalog: Catalog, values: Mapping[str, Any], others: Sequence[Mapping[str, str]]
 ) -> Iterator[tuple[str, Mapping[str, str]]]:
