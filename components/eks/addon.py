@@ -10,6 +10,7 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
+from components._options import custom_timeouts
 from components.eks.iam import ADDON_NAMESPACE, pod_role
 from gpu_platform.planning.clouds.eks.addons import with_pod_subnets
 from gpu_platform.planning.clouds.eks.cluster_plan import Addon, EksClusterPlan
@@ -55,6 +56,7 @@ def create_addon(
                 aws.eks.AddonPodIdentityAssociationArgs(role_arn=role.arn, service_account=addon.service_account)
             ]
         opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=attached))
+    waits = pulumi.ResourceOptions(custom_timeouts=custom_timeouts(plan.addon_timeouts))
     return aws.eks.Addon(
         f"{name}-{addon.name}",
         cluster_name=cluster_name,
@@ -64,7 +66,7 @@ def create_addon(
         pod_identity_associations=identities,
         resolve_conflicts_on_create=_ON_CONFLICT,
         resolve_conflicts_on_update=_ON_CONFLICT,
-        opts=opts,
+        opts=pulumi.ResourceOptions.merge(opts, waits),
     )
 
 

@@ -7,6 +7,7 @@ from tests.support.eks_stacks import record_eks
 from tests.support.recorded import record_shipped
 
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
+ADDON = "aws:eks/addon:Addon"
 NODE_POOL = "gcp:container/nodePool:NodePool"
 
 
@@ -17,6 +18,14 @@ def eks_update(nodes: int, at_a_time: int) -> str:
 
 def test_eks_has_half_an_hour_for_each_round_and_at_least_six_hours() -> None:
     assert [eks_update(2, 1), eks_update(40, 1), eks_update(40, 2)] == ["360m", "1200m", "600m"]
+
+
+def test_the_update_of_an_addon_has_half_a_minute_for_each_node() -> None:
+    def update(nodes: int) -> set[str]:
+        pool = {"machine_type": "g6e.12xlarge", "count": {"desired": nodes}, "zones": ["us-east-2a"]}
+        return {one.timeouts["update"] for one in record_eks(pool).resources if one.type == ADDON}
+
+    assert [update(10), update(196)] == [{"20m"}, {"100m"}]
 
 
 def test_gke_has_an_hour_and_a_quarter_for_each_round_and_at_least_a_day() -> None:

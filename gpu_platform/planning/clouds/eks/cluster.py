@@ -305,6 +305,8 @@ def plan_eks_cluster(
         karpenter_keys=disk_keys(of_karpenter),
         other_keys=_other_keys(cluster.create, storage_keys),
         group_sizes=_group_sizes(clouds, created.value),
+        most_nodes=sum(pool.nodes.max for pool in pools)
+        + (created.value.system_pool.max_size if created.value is not None else 0),
         gpu_repair_pools=_gpu_repair_pools(pools, catalog),
         minimum_vpc_cni=_minimum_vpc_cni(catalog) if efa and created.value is None else None,
         tags=tags,

@@ -19,6 +19,7 @@ from gpu_platform.planning.clouds.eks.limits import (
     NODE_GROUP_TIMEOUTS,
     SYSTEM_AT_A_TIME,
     TERMINATION_SECONDS,
+    addon_timeouts,
     node_group_timeouts,
     surge_of,
 )
@@ -343,6 +344,8 @@ class EksClusterPlan:
     """Customer-managed keys that encrypt Secrets and volumes."""
     group_sizes: tuple[int, ...] = ()
     """Maximum number of nodes of each managed node group, including the group of system nodes."""
+    most_nodes: int = 0
+    """Maximum number of nodes of all pools and of the system nodes."""
     gpu_repair_pools: tuple[str, ...] = ()
     """Managed pools whose nodes EKS repairs if the node monitoring agent reports a broken GPU."""
     minimum_vpc_cni: str | None
@@ -448,6 +451,11 @@ class EksClusterPlan:
     def timeouts(self) -> Timeouts:
         """Timeouts for the cluster itself."""
         return CLUSTER_TIMEOUTS
+
+    @property
+    def addon_timeouts(self) -> Timeouts:
+        """Timeouts for an EKS add-on."""
+        return addon_timeouts(self.most_nodes)
 
     @property
     def pool_timeouts(self) -> Mapping[str, Timeouts]:

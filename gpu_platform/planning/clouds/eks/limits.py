@@ -17,6 +17,9 @@ _ROUND_SECONDS: Final = 30 * 60
 TERMINATION_SECONDS: Final = 30 * 60
 KARPENTER_LONGEST_GRACE: Final = 12 * 60 * 60
 """Longest `terminationGracePeriod` that the program gives a pool, in seconds."""
+# EKS replaces the pods of most add-ons on a tenth of the nodes at a time, but the EFS driver's on one node after
+# another. Source: aws/containers-roadmap#2484 and #2650 (100 nodes in more than 40 minutes), read 2026-11-30.
+_ADDON_SECONDS: Final = 30
 CLUSTER_TIMEOUTS: Final = Timeouts(create=60 * 60, update=120 * 60, delete=60 * 60)
 SYSTEM_AT_A_TIME: Final = 1
 """Number of system nodes that EKS updates at a time. The controllers have few replicas."""
@@ -30,6 +33,14 @@ def node_group_timeouts(nodes: int, at_a_time: int) -> Timeouts:
     terraform-aws-modules/terraform-aws-eks#1131 and #1467; read 2026-11-30.
     """
     return NODE_GROUP_TIMEOUTS.for_rounds(nodes, at_a_time, _ROUND_SECONDS)
+
+
+def addon_timeouts(nodes: int) -> Timeouts:
+    """Return the timeouts of an EKS add-on with a DaemonSet on `nodes` nodes.
+
+    The provider's default is 20 minutes for an update.
+    """
+    return Timeouts(update=20 * 60).for_rounds(nodes, 1, _ADDON_SECONDS)
 
 
 def surge_of(zones: int, max_unavailable: int) -> int:
