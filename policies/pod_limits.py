@@ -98,8 +98,8 @@ def _keeps_its_node(_: Stack, workload: Workload, settings: NodeSettings) -> Ite
                 allowed=f"pods with activeDeadlineSeconds, at most {most}, "
                 "because other pods keep their node too long",
                 fix="add a deadline, or remove the annotation. The pods of a RayJob also need "
-                "shutdownAfterJobFinishes, and its ttlSecondsAfterFinished counts, too; the pods of a PyTorchJob "
-                "or MPIJob also need spec.runPolicy.cleanPodPolicy: Running",
+                "shutdownAfterJobFinishes, and its ttlSecondsAfterFinished counts as well; the pods of a "
+                "PyTorchJob or MPIJob also need spec.runPolicy.cleanPodPolicy: Running",
             )
 
 

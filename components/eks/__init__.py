@@ -62,7 +62,7 @@ def create_storage(
 def create_identities(
     created: EksCluster, cluster: EksClusterPlan, identities: EksIdentities, opts: pulumi.ResourceOptions
 ) -> Mapping[str, TeamIdentityOutputs]:
-    """Create the teams\' IAM roles. Return the outputs for each team."""
+    """Create the teams' IAM roles. Return the outputs for each team."""
     args = EksTeamIdentitiesArgs(identities=identities, plan=cluster, cluster=created.outputs)
     on_aws = pulumi.ResourceOptions(providers=[created.outputs.provider], depends_on=[created])
     return EksTeamIdentities(f"{cluster.name}-identities", args, pulumi.ResourceOptions.merge(opts, on_aws)).teams

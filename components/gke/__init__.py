@@ -67,7 +67,7 @@ def create_storage(
 def create_identities(
     created: GkeCluster, cluster: GkeClusterPlan, identities: GkeIdentities, opts: pulumi.ResourceOptions
 ) -> Mapping[str, TeamIdentityOutputs]:
-    """Create the teams\' IAM roles. Return the outputs for each team."""
+    """Create the teams' IAM roles. Return the outputs for each team."""
     args = GkeTeamIdentitiesArgs(identities=identities, plan=cluster, cluster=created.outputs)
     on_google = pulumi.ResourceOptions(providers=[created.outputs.provider], depends_on=[created])
     return GkeTeamIdentities(

@@ -59,12 +59,12 @@ def kubernetes_options(
 
 
 def connection_keys(provider: str) -> tuple[str, ...]:
-    """Return the keys of `cluster` that planning does not accept, because only components use them."""
+    """Return the keys of `cluster` that only components use. Planning does not accept these keys."""
     connection = _CONNECTIONS.get(provider)
     return (*connection.keys, *_KUBERNETES) if connection is not None else ()
 
 
 def connection_of(plan: EnvironmentPlan) -> Connection:
-    """Return what the provider of a component's cluster does for the component."""
+    """Return how components create and check the cloud resources of the plan's provider."""
     cloud = plan.cluster.cloud
     return _CONNECTIONS[cloud.kind] if cloud is not None else _WITHOUT_CLOUD

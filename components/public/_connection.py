@@ -38,9 +38,10 @@ def _label_nodes(new: NewPool) -> PoolNodes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """What one provider does for public components. The defaults fit a provider without cloud resources.
+    """How public components create and check the cloud resources of one provider.
 
-    A function imports the cloud's SDK only if it creates cloud resources.
+    The defaults fit a provider without cloud resources. A function imports the cloud's SDK only if it creates
+    cloud resources.
     """
 
     keys: tuple[str, ...] = ()

@@ -335,7 +335,7 @@ class InfinibandNumaNode(Fact):
 
 
 class InfinibandCpu(Fact):
-    """The CPU of a virtual machine with InfiniBand, by which NCCL chooses its model of the machine."""
+    """The CPU of a virtual machine with InfiniBand. NCCL chooses its model of the machine by this CPU."""
 
     vendor: str
     family: int

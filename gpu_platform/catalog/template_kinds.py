@@ -1,4 +1,4 @@
-"""Places of pod templates in the objects that members create, and when the pods of these objects end.
+"""Places of pod templates in the objects that members create, and the settings that end the pods of these objects.
 
 The API server's policies use them as CEL, and the policy pack as data.
 
@@ -56,9 +56,10 @@ class EndingField:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What ends the pods of an object that has finished. Kueue returns its quota at that time.
+    """The settings that end the pods of an object when the object has finished. Kueue then returns its quota.
 
-    All `fields` must end the pods. `after` is the path of the number of seconds that the pods stay, or None.
+    The pods end only if each of `fields` ends them. `after` is the path of the number of seconds that the pods
+    stay after the object has finished, or None if they end at once.
     """
 
     fields: tuple[EndingField, ...]

@@ -87,7 +87,7 @@ class Examples:
         return {**handler(core_schema), "examples": [*examples.values()], EXAMPLES_BY_PROVIDER: examples}
 
 
-# AKS accepts taints that Kubernetes may remove only for all pools of a cluster at once.
+# AKS can set taints that Kubernetes may remove later, but only for all pools of a cluster together.
 # Source: AKS docs, "Use node taints", read 2026-11-30.
 WITH_REMOVABLE_TAINTS = On(
     ("sandbox", "existing", "eks", "gke"),

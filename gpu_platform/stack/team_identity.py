@@ -29,7 +29,7 @@ class TeamBucket(SpecModel):
     """`read` allows listing and reading objects. `write` also allows creating, overwriting and deleting them."""
     prefix: str | None = Field(default=None, pattern=BUCKET_PREFIX, max_length=512, examples=["team-a/"])
     """Directory of the bucket. The team can list, read and write nothing outside it. The default is the whole
-    bucket. On AKS only with `access: read`.
+    bucket. On AKS, a prefix requires `access: read`.
     """
     kms_key: Annotated[AwsKey | None, KMS_OF_BUCKET] = None
     """ARN of the customer-managed key that encrypts the bucket's objects (SSE-KMS) on EKS. Leave it unset if there
@@ -101,6 +101,7 @@ class TeamIdentity(SpecModel):
         ManagedIdentityResource | None,
         On(("aks",), "it is an Azure identity", fix="set role_arn, google_service_account or buckets"),
     ] = None
-    """Resource ID of an existing user-assigned managed identity, instead of `buckets`. The program allows the team
-    to use it (a federated identity credential). The owner of the identity defines its permissions.
+    """Resource ID of an existing user-assigned managed identity, instead of `buckets`. The team uses the
+    identity through a federated identity credential, which the program adds to it. The owner of the identity
+    defines its permissions.
     """

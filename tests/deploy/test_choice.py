@@ -234,7 +234,7 @@ def test_a_release_that_was_deleted_after_its_upgrade_failed_tells_what_to_do() 
     assert "refresh --yes --stack STACK`, then the same command again" in told
 
 
-def test_a_connection_that_google_still_holds_tells_how_to_remove_its_peering() -> None:
+def test_a_connection_that_google_still_holds_has_a_command_to_remove_it() -> None:
     refused = "Producer services (e.g. CloudSQL, Cloud Memstore, etc.) are still using this connection."
     told = _diagnostics(f"Diagnostics:\n  shop-services:\n    error: {refused}\n")
     assert "`gcloud lustre instances list`" in told

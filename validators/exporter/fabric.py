@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 from validators.agent.fabric import EFA, INFINIBAND, MLX5, SYSFS_VARIABLE, read_pci
 
 _LABELS: Final = ("node", "device", "port", "kind")
-_KINDS: Final = {EFA: EFA, MLX5: MLX5, INFINIBAND: MLX5}  # the driver's name for each kind of NIC
+_KINDS: Final = {EFA: EFA, MLX5: MLX5, INFINIBAND: MLX5}  # value of the label `kind`: the name of the driver
 _OCTETS: Final = 4.0
 # Each entry contains the metric, its help text and, for each kind of NIC, the counter's file and its factor.
 _COUNTERS: Final[tuple[tuple[str, str, dict[str, tuple[str, float]]], ...]] = (

@@ -68,8 +68,9 @@ class FailedOperations:
     creations: tuple[str, ...]
 
 
-# The error if a creation failed for good. Others can still succeed, such as a node pool that lacks nodes, or a
-# pool that the provider no longer waits for. A failed update of an AKS pool has a different error.
+# Errors that mean that the creation of a resource of this type has failed and cannot still succeed.
+# Other errors do not mean this: a node pool may still lack nodes, or the provider may have stopped waiting.
+# A failed update of an AKS pool has a different error.
 # Sources: NodegroupStatus and AddonStatus of the EKS API; resourceContainerNodePoolCreate of
 # terraform-provider-google; resourceKubernetesClusterNodePoolCreate of terraform-provider-azurerm, and
 # PollingFailedError of its go-azure-sdk; crossplane-contrib/provider-aws#1447; read 2026-11-30.
@@ -367,8 +368,9 @@ def _ways_on(text: str) -> Iterator[str]:
         )
     if _ATOMIC in text and any(one in text for one in _TIMED_OUT):
         yield (
-            "Helm waits for the pods of a release on all nodes, also on nodes that are not ready: `kubectl get "
-            "nodes` lists them. Repair these nodes or delete their Node objects, then run the same command again"
+            "Helm waits for the pods of a release on all nodes, even on nodes that are not ready. `kubectl get "
+            "nodes` shows which nodes are not ready. Repair these nodes or delete their Node objects, then run "
+            "the same command again"
         )
     if _NOT_DEPLOYED in text:
         yield (

@@ -146,7 +146,7 @@ def compare_reservation(
         looked_at=looked_at,
         severity="fine" if enough else "warns",
         found=f"{counted(nodes, 'node')} of {cloud.vm_size}",
-        why="" if enough else f"Azure has not reserved the others of {counted(pool.nodes.max, 'node')}",
+        why="" if enough else f"the pool may have {counted(pool.nodes.max, 'node')}, and the rest is not reserved",
         fix="" if enough else f"reserve more nodes, or lower {pool.path}.count",
     )
 
@@ -184,7 +184,9 @@ def compare_subnet(
 
 
 def compare_encryption_set(cluster: AksClusterPlan, path: str, region: str | None) -> OnlineFinding:
-    """Return whether a disk encryption set is in the cluster's region. `region` is None if it does not exist."""
+    """Return a finding about whether a disk encryption set is in the cluster's region. `region` is the region of
+    the set, or None if the set does not exist.
+    """
     fits = region == cluster.region
     return OnlineFinding(
         looked_at=f"disk encryption set {path.rpartition('/')[2]}",

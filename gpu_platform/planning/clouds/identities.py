@@ -23,7 +23,7 @@ Source: GKE docs, Workload Identity Federation for GKE; read 2026-11-23.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodAccess:
-    """What gives pods with the service account `team` the team's identity.
+    """The annotations and labels that give pods with the service account `team` the team's identity.
 
     `annotations` are the annotations of the service account. A value is None if it is known only after the
     deployment of the identity. `labels` are the labels that the pods need in addition to the service account.

@@ -49,14 +49,15 @@ _GKE_BANDS: Final = ((4 * _GIB, 0.25), (4 * _GIB, 0.20), (8 * _GIB, 0.10), (112 
 class Vendor:
     """A vendor of machine types: AWS, Google Cloud, Azure, or none for on-premises machines.
 
-    `name` is the `vendor` of a machine type in the catalogue, `provider` is the provider of clusters with its
-    machine types, and `title` is their heading in the documentation. `fabric` is the technology of NICs for GPU
-    traffic, unless it depends on the family. `reserved_memory_mib` returns the memory in MiB that the kubelet
-    reserves on a machine type, and `reserved_cpu_millicores` returns the CPU that it reserves of a number of
-    millicores. `quota_unit` is the unit of GPU quotas. `reference_region` is the region whose list prices are
-    shown for a cluster outside any cloud region, or None if the vendor publishes no prices. `layouts_by_gpu` is
-    true if the GPUs of a node may have different MIG layouts. `kubelet_pods` returns the maximum number of pods on
-    a machine type. `rdma_huge_pages_mib` is the memory in MiB that a node must reserve as huge pages for RDMA.
+    `name` is the `vendor` of a machine type in the catalogue, `provider` is the provider of clusters with these
+    machine types, and `title` is their heading in the documentation. `fabric` is the name of the network between
+    GPUs of different nodes, unless it depends on the family (Google Cloud). `reserved_memory_mib` returns the
+    memory in MiB that the kubelet reserves on a machine type, and `reserved_cpu_millicores` returns the CPU that
+    it reserves of a number of millicores. `quota_unit` is the unit of GPU quotas. `reference_region` is the region
+    whose list prices are shown for a cluster outside any cloud region, or None if the vendor publishes no prices.
+    `layouts_by_gpu` is true if the GPUs of a node may have different MIG layouts. `kubelet_pods` returns the
+    maximum number of pods on a machine type. `rdma_huge_pages_mib` is the memory in MiB that a node must reserve
+    as huge pages for RDMA.
     """
 
     name: VendorName

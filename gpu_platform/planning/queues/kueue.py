@@ -118,7 +118,7 @@ def _config(queueing: Queueing, cloud: Cloud, available: Available) -> Mapping[s
             },
         },
         # A JobSet that restarts runs its ended Jobs again, without the quota that Kueue has returned for them.
-        # Kueue 0.19 then fails to lower the returned quota, and neither stops nor starts the JobSet any more.
+        # Kueue 0.19 then fails to lower the returned quota, and can neither stop nor start the JobSet.
         # Source: kubernetes-sigs/kueue#14811; v0.19.2, pkg/controller/jobframework/reconciler.go (step 4) and
         # pkg/webhooks/workload_webhook.go (validateReclaimablePodsUpdate). Read 2026-11-30.
         "featureGates": {"ReclaimablePods": False},

@@ -134,7 +134,7 @@ def check_replaced(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
 
 
 def _check_readiness_selectors(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
-    """Record a problem for each two pools whose NodeReadinessRules cannot exist at once.
+    """Record a problem for each pair of pools whose NodeReadinessRules cannot exist together.
 
     The controller's webhook refuses a rule if a node could match its selector and the selector of another rule for
     the same taint. Source: kubernetes-sigs/node-readiness-controller v0.5.0, internal/webhook/selector_overlap.go;
@@ -148,7 +148,7 @@ def _check_readiness_selectors(context: CompleteContext, pools: Sequence[PoolPla
             context.at("validation").at("node_readiness").add(
                 f"true, but a node could match the selectors of pools {first.name} and {second.name}, "
                 "and the controller refuses two such rules",
-                "node_readiness with selectors that have a label in common, with a different value in each pool",
+                "node_readiness only if all selectors contain the same label, with a different value in each pool",
                 "remove node_readiness; the agents then remove the taint themselves",
             )
 

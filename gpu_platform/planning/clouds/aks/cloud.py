@@ -83,7 +83,7 @@ def aks(
         # Azure runs the autoscaler of AKS.
         autoscaler_flags="nobody",
         growing_nodes=_growing_nodes(create.system) if create is not None else None,
-        # A group has one reservation for each size and zone.
+        # A capacity reservation group has one reservation for each machine type and zone.
         reservation_identity=("zone", "machine_type"),
         pools=CloudPools(
             nodes=lambda pool, named: nodes_plan(pool, "cloud"),

@@ -54,7 +54,9 @@ class ContainerRole:
 
     @property
     def condition(self) -> str | None:
-        """Condition that limits the role to reading and listing blobs below the prefixes."""
+        """Condition that limits the role to reading and listing blobs below the prefixes, or None if there are no
+        prefixes.
+        """
         if not self.prefixes:
             return None
         return (
@@ -226,6 +228,7 @@ def _decisions(team: str, identity: TeamIdentity) -> Iterator[Decision]:
         yield Decision(
             subject=subject,
             what="warning: write",
-            chosen=f"its pods can also delete the whole container {', '.join(written)}",
-            why=f"the role {_WRITE_ROLE} includes this right; the account can have soft delete for containers",
+            chosen=f"its pods can also delete whole containers: {', '.join(written)}",
+            why=f"the role {_WRITE_ROLE} includes this right; soft delete for containers, a setting of the "
+            "storage account, protects against mistakes",
         )

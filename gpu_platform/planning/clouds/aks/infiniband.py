@@ -183,8 +183,9 @@ def explain_infiniband(cluster: AksCluster, part: PartPlan) -> Iterator[Decision
         subject=subject,
         what=part.title,
         chosen="installed, with the DOCA driver and a device plugin for InfiniBand NICs",
-        why="it compiles the driver on each node, which needs a route to archive.ubuntu.com and takes minutes; a "
-        "newer driver is loaded only on new nodes, because loading it ends the transfers of running pods",
+        why="the operator compiles the driver on each node. This takes minutes and needs a route to "
+        "archive.ubuntu.com. A newer driver is loaded only on new nodes, because loading it ends the transfers of "
+        "running pods",
     )
 
 
@@ -249,7 +250,7 @@ def _nic_cluster_policy(taints: Sequence[Taint], catalog: Catalog) -> Mapping[st
 
 
 def _resource() -> Mapping[str, Any]:
-    """Return the resource of the device plugin, which selects InfiniBand NICs but not Azure's Ethernet NIC."""
+    """Return the resource of the device plugin. It selects InfiniBand NICs, but not Azure's Ethernet NIC."""
     prefix, name = names.INFINIBAND_RESOURCE.split("/")
     return {
         "resourcePrefix": prefix,

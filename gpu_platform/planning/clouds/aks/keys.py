@@ -2,7 +2,8 @@
 and a Key Vault key for Secrets.
 
 AKS has one disk encryption set for the disks of all nodes. The key of Secrets uses AKS's integration with a public
-key vault, because a private one needs API Server VNet Integration, and its successor is a preview.
+key vault, because a private vault needs API Server VNet Integration. The successor of this integration is a
+preview.
 
 Sources: AKS docs, "Bring your own keys (BYOK) with Azure managed disks" and "Add Key Management Service (KMS) etcd
 encryption to an Azure Kubernetes Service (AKS) cluster (legacy)"; Azure docs, "Server-side encryption of Azure
@@ -58,7 +59,7 @@ def vault_key(version: str | None) -> VaultKey | None:
 
 
 def key_decisions(cluster: AksCluster, create: CreateAks) -> Iterator[Decision]:
-    """Yield how disks and Secrets of a new cluster are encrypted, if the stack file names keys."""
+    """Yield decisions about the keys of a new cluster's disks and Secrets, if the stack file names keys."""
     subject = f"cluster {cluster.name}"
     if create.disk_encryption_set is not None:
         yield Decision(
@@ -72,6 +73,6 @@ def key_decisions(cluster: AksCluster, create: CreateAks) -> Iterator[Decision]:
             subject=subject,
             what="key of Secrets",
             chosen=key.url,
-            why="if the key is deleted, the API server stops; after a change of the version, keep the former one, "
-            "and run kubectl get secrets --all-namespaces -o json | kubectl replace -f -",
+            why="if the key is deleted, the API server stops; after a change of the version, keep the former "
+            "version, and run kubectl get secrets --all-namespaces -o json | kubectl replace -f -",
         )

@@ -22,7 +22,9 @@ _HASH: Final = 4
 
 _CONTROL_PLANE: Final = "-cluster"
 OF_CLUSTER: Final = (_CONTROL_PLANE, "-agentpool")
-"""Suffixes of a cluster's own managed identities: of its control plane, and of its kubelets, which AKS creates."""
+"""Suffixes of the managed identities of a cluster: one for its control plane, and one that AKS creates for its
+kubelets.
+"""
 # A federated identity credential has at most 120 characters, and a managed identity has at most 128.
 # Source: Azure REST API, Microsoft.ManagedIdentity; read 2026-11-30.
 _LONGEST_IDENTITY: Final = 120

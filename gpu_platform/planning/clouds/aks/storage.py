@@ -97,7 +97,7 @@ def _decisions(one: StorageClassPlan, cluster: AksCluster) -> Iterator[Decision]
             subject=subject,
             what="requirement of its key",
             chosen=f"the role Reader on {key} for the identity of the cluster",
-            why="the control plane attaches disks; the program does not change the roles of an existing cluster",
+            why="the control plane attaches disks, and the program does not change roles of an existing cluster",
         )
     if one.reclaim_policy == "Retain" and cluster.create is not None:
         yield Decision(

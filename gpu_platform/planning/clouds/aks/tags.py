@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from gpu_platform.base.quantity import counted
 from gpu_platform.planning.problems import Problems
 
 OF_CLUSTER: Final = ("managed-by", "stack")
@@ -20,8 +21,8 @@ _MOST_ON_PRIVATE: Final = 15
 
 
 def check_tags(tags: Sequence[str], problems: Problems) -> None:
-    """Record a problem for names that Azure refuses, and for names that Azure or the program uses. `problems`
-    points to the tags.
+    """Record a problem for each name that Azure refuses, or that Azure or the program uses. `problems` points to
+    the tags.
     """
     first: dict[str, str] = {}
     for tag in tags:
@@ -35,14 +36,14 @@ def check_tags(tags: Sequence[str], problems: Problems) -> None:
 
 
 def check_private_zone(tags: Sequence[str], problems: Problems) -> None:
-    """Record a problem for more tags than the private DNS zone of a private cluster may have. AKS sets the tags of
+    """Record a problem if a private cluster has more tags than its private DNS zone may have. AKS sets the tags of
     the cluster on the zone.
     """
     most = _MOST_ON_PRIVATE - len(OF_CLUSTER)
     if len(tags) > most:
         problems.add(
-            f"{len(tags)} tags with private",
-            f"at most {most}, because a private DNS zone has at most {_MOST_ON_PRIVATE} tags, with "
-            f"{len(OF_CLUSTER)} of the program",
+            f"{counted(len(tags), 'tag')} on a private cluster",
+            f"at most {most}, because a private DNS zone has at most {_MOST_ON_PRIVATE} tags, and the program "
+            f"sets {len(OF_CLUSTER)} of them",
             "remove tags, or write them at pools[].tags",
         )

@@ -1,7 +1,7 @@
 """Write NCCL's topology file for virtual machines of Azure with InfiniBand, which hide their PCIe switches.
 
 Without the file, NCCL considers each NIC far from each GPU, and does not let NICs read the memory of GPUs. The
-format is the one of NCCL's own dumps (NCCL_TOPO_DUMP_FILE). Sources: NCCL user guide, "Environment variables";
+file has the format of NCCL's dumps (NCCL_TOPO_DUMP_FILE). Sources: NCCL user guide, "Environment variables";
 Azure/azhpc-images, topology; read 2026-11-30.
 """
 
@@ -37,7 +37,7 @@ def topology_path(series: InfinibandSeries) -> str:
 
 
 def neighbours(series: InfinibandSeries) -> dict[str, tuple[str, ...]]:
-    """Return the addresses of the NICs behind the switch of each GPU, by the address of the GPU."""
+    """Return the addresses of the NICs behind each GPU's switch. The keys are the addresses of the GPUs."""
     return {gpu: switch.nics for numa in series.numa_nodes for switch in numa.switches for gpu in switch.gpus}
 
 

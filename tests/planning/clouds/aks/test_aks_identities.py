@@ -88,7 +88,7 @@ def test_pods_need_the_label_and_azure_chooses_the_client_id() -> None:
 def test_a_writing_team_is_warned_that_its_pods_can_delete_the_container() -> None:
     plan, _ = planned(WRITES)
     assert [one.chosen for one in plan.decisions if one.what == "warning: write"] == [
-        "its pods can also delete the whole container checkpoints"
+        "its pods can also delete whole containers: checkpoints"
     ]
 
 
