@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, cast
@@ -25,6 +25,11 @@ _SCRAPE: Final = (
 )
 _SIMULATED: Final = "sandbox"
 _AKS_CLUSTER: Final = "azure:containerservice/kubernetesCluster:KubernetesCluster"
+# The vendor that always encrypts, and the inputs that name customer-managed keys, by type of the cluster.
+_ALWAYS_ENCRYPTED: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
+    "gcp:container/cluster:Cluster": ("Google", {"databaseEncryption": "Secrets"}),
+    _AKS_CLUSTER: ("Microsoft", {"keyManagementService": "Secrets", "diskEncryptionSetId": "disks of nodes"}),
+}
 _HOURS_A_MONTH: Final = 730  # same number of hours as in `budget`
 
 
@@ -296,16 +301,17 @@ def _encryption(subject: Subject) -> _Found:
                     "cluster.create",
                     "set kms_key",
                 )
-        elif one.type == "gcp:container/cluster:Cluster":
+        elif one.type in _ALWAYS_ENCRYPTED:
             created = True
+            vendor, own_keys = _ALWAYS_ENCRYPTED[one.type]
             found.evidence.append(
-                "the cluster's Secrets and all disks are encrypted with Google's keys (always on)"
+                f"the cluster's Secrets and all disks are encrypted, by default with {vendor}'s keys"
             )
-        elif one.type == _AKS_CLUSTER:
-            created = True
-            found.evidence.append(
-                "the cluster's Secrets and all disks are encrypted with Microsoft's keys (always on)"
-            )
+            found.evidence += [
+                f"{what}: encrypted with a key that you manage"
+                for field, what in own_keys.items()
+                if one.inputs.get(field)
+            ]
         elif one.type == "aws:ec2/launchTemplate:LaunchTemplate":
             _check_volumes(one, found)
     unencrypted = [one for one in subject.resources if _is_plain_class(one)]

@@ -186,6 +186,17 @@ def test_aks_encrypts_and_cilium_enforces_policies() -> None:
     assert (encryption.status, network.status) == (Status.DONE, Status.DONE)
     assert "enforced by Cilium" in network.evidence
 
+    keys = f"/subscriptions/{guid}/resourceGroups/keys/providers"
+    created["create"] |= {
+        "disk_encryption_set": f"{keys}/Microsoft.Compute/diskEncryptionSets/disks",
+        "kms_key": f"{keys}/Microsoft.KeyVault/vaults/acme/keys/secrets/versions/{'0' * 32}",
+    }
+    own = _point(_subject(serve, cluster=created, teams=[members]), "encryption").evidence
+    assert set(own) - set(encryption.evidence) == {
+        "Secrets: encrypted with a key that you manage",
+        "disks of nodes: encrypted with a key that you manage",
+    }
+
 
 def test_encryption_and_enforcement_are_questions_on_existing_clusters() -> None:
     existing = {"provider": "eks", "name": "prod", "region": "us-east-2", "kubernetes": "1.36"}
