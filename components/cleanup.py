@@ -24,8 +24,9 @@ from gpu_platform.planning.cleanup.section import CleanupPlan
 _NAME = "gpu-cleanup"
 _PROGRAM, _SETTINGS = "cleanup.pyz", "settings.json"
 _PROGRAM_DIR, _SETTINGS_DIR = "/opt/cleanup", "/etc/gpu-platform"
-# A run lists only a few kinds of objects in some namespaces. A run that takes more than ten minutes is stuck.
+# A run lists only a few kinds of objects in each namespace. A run that takes longer is stuck.
 _DEADLINE_SECONDS = 600
+_DEADLINE_OF_A_TEAM_SECONDS = 5
 _REQUESTS = {"cpu": "50m", "memory": "64Mi"}
 _LIMITS = {"memory": "512Mi"}
 _KEPT_RUNS = 3
@@ -79,7 +80,8 @@ class Cleanup(pulumi.ComponentResource):
         config, _ = immutable_config_map(f"{_NAME}-settings", args.namespace, self._child, text=written)
         labels = {names.NAME_LABEL: _NAME}
         template = {"metadata": {"labels": labels}, "spec": _pod(args.image, program, config)}
-        job = {"backoffLimit": 0, "activeDeadlineSeconds": _DEADLINE_SECONDS, "template": template}
+        deadline = _DEADLINE_SECONDS + _DEADLINE_OF_A_TEAM_SECONDS * len(args.teams)
+        job = {"backoffLimit": 0, "activeDeadlineSeconds": deadline, "template": template}
         KubernetesObject(
             _NAME,
             "batch/v1/CronJob",

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import sys
+import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Sequence
@@ -69,6 +70,7 @@ class Run:
         self._now = now
         self._entries: list[dict[str, str]] = []
         self._problems: list[str] = []
+        self._unanswered = False
         self.failed = False
 
     def clean(self, namespace: str, declared: Sequence[str]) -> None:
@@ -126,10 +128,11 @@ class Run:
     def _activity(self, namespace: str) -> Activity | None:
         """Return the highest GPU activity of each pod that Prometheus has measured all the time.
 
-        Return None if Prometheus cannot be read.
+        Return None if Prometheus cannot be read. After a request without an answer, no further request is sent,
+        because one timeout for each namespace could take longer than the run may.
         """
         address, window = self._settings.prometheus, self._settings.idle_after
-        if address is None or window is None:
+        if address is None or window is None or self._unanswered:
             return None
         query = urllib.parse.urlencode({"query": activity_query(namespace, window)})
         url = f"{address.rstrip('/')}/api/v1/query?{query}"
@@ -138,6 +141,7 @@ class Run:
                 result = json.loads(answer.read())["data"]["result"]
             return {one["metric"]["pod"]: float(one["value"][1]) for one in result}
         except (OSError, ValueError, KeyError, TypeError) as error:
+            self._unanswered = isinstance(error, OSError) and not isinstance(error, urllib.error.HTTPError)
             self._note(f"{address}: {error}")
             return None
 
