@@ -23,7 +23,8 @@ class _EmptyCluster(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(json.dumps({"items": [], "metadata": {}}).encode())
 
-    do_PATCH = do_GET
+    def do_PATCH(self) -> None:
+        self.do_GET()
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
