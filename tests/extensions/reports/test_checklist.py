@@ -176,7 +176,11 @@ def test_aks_encrypts_and_cilium_enforces_policies() -> None:
         "resource_group": "ml",
         "region": "eastus2",
     }
-    created = {**cluster, "kubernetes": "1.35", "create": {"admins": [guid], "api_access": ["203.0.113.0/24"]}}
+    created: dict[str, Any] = {
+        **cluster,
+        "kubernetes": "1.35",
+        "create": {"admins": [guid], "api_access": ["203.0.113.0/24"]},
+    }
     serve = pool("serve", "Standard_NC24ads_A100_v4", workload="inference")
     members = team(quota={"gpus": 1}, members=[f"group:{guid}"])
 
@@ -187,11 +191,12 @@ def test_aks_encrypts_and_cilium_enforces_policies() -> None:
     assert "enforced by Cilium" in network.evidence
 
     keys = f"/subscriptions/{guid}/resourceGroups/keys/providers"
-    created["create"] |= {
+    with_keys = {
+        **created["create"],
         "disk_encryption_set": f"{keys}/Microsoft.Compute/diskEncryptionSets/disks",
         "kms_key": f"{keys}/Microsoft.KeyVault/vaults/acme/keys/secrets/versions/{'0' * 32}",
     }
-    own = _point(_subject(serve, cluster=created, teams=[members]), "encryption").evidence
+    own = _point(_subject(serve, cluster={**created, "create": with_keys}, teams=[members]), "encryption").evidence
     assert set(own) - set(encryption.evidence) == {
         "Secrets: encrypted with a key that you manage",
         "disks of nodes: encrypted with a key that you manage",
