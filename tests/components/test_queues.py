@@ -223,6 +223,8 @@ def test_every_rule_of_a_queue_has_an_id_in_its_message(tmp_path: Path) -> None:
         "queue-pod-owner",
         "queue-owned",
         "queue-elastic-gate",
+        "queue-end",
+        "queue-group-size",
         "gpu-toleration",
         "kueue-queue-name",
     }
