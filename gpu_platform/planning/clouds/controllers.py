@@ -71,8 +71,8 @@ def grown_memory(
     """Yield each pod of a chart whose memory limit is too low for a cluster of `nodes` nodes, and the memory that
     it needs.
 
-    `values` are the chart's Helm values. The number of nodes is rounded up to a power of two, because each change of
-    the memory restarts the pod and may change the machine type of system nodes.
+    `values` are the chart's Helm values. The number of nodes is rounded up to a power of two, because each change
+    of the memory restarts the pod and may change the machine type of system nodes.
     """
     known, counted = catalog.controllers.get(name), 1 << max(0, nodes - 1).bit_length()
     for pod in known.pods if known is not None else ():
