@@ -106,6 +106,12 @@ def test_a_deployment_of_an_older_release_is_compared_in_pools_alone() -> None:
     assert classify(outputs, plan_of(teams=()), load_catalog(), live=live()) == ()
 
 
+def test_a_removed_pool_loses_the_gpus_of_all_nodes_that_an_autoscaler_created() -> None:
+    plan = plan_of(count={"min": 0, "desired": 1, "max": 3})
+    [impact] = impacts(plan, plan_of(name="other", count={"desired": 4}))
+    assert (impact.nodes, impact.gpus) == (2, 16)
+
+
 def test_a_removed_pool_removes_its_gpus_and_stops_the_pods_on_its_nodes() -> None:
     after = plan_of(name="other", count={"desired": 1})
     [impact] = impacts(plan_of(), after, pod("a"), pod("b", "elsewhere-0"))

@@ -79,8 +79,9 @@ def impact_of_pool(
     )
     nodes = None if live is None else live.nodes.get(change.pool, ())
     count = int(deployed.get("nodes") or 0) if nodes is None else len(nodes)
+    gpus = count * int(deployed["gpus_per_node"])
     if change.effect == "shrunk":
-        count = change.nodes
+        count, gpus = change.nodes, change.gpus
         kept = {name for pool in plan.pools if pool.name == change.pool for name in pool.nodes.names}
         if kept and nodes is not None:
             nodes = tuple(name for name in nodes if name not in kept)
@@ -103,7 +104,7 @@ def impact_of_pool(
         old="; ".join(cause.old for cause in change.causes),
         new="; ".join(cause.new for cause in change.causes),
         nodes=count,
-        gpus=change.gpus,
+        gpus=gpus,
         pods=None if live is None or nodes is None else live.pods_on(nodes),
         order=order,
         duration=durations.of_pool(change, str(deployed.get("platform")), planned, plan, count, catalog),
