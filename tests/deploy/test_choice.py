@@ -273,6 +273,23 @@ def test_a_node_group_whose_creation_failed_is_not_refreshed_but_created_again(
     assert update.startswith(json.dumps([f"{type_}::train"]))
 
 
+@pytest.mark.parametrize(
+    ("method", "command", "ignores"), [("preview", "preview", "true"), ("up", "refresh", "unset")]
+)
+def test_only_a_preview_shows_the_deletion_of_protected_resources(
+    tmp_path: Path, backend: str, method: str, command: str, ignores: str
+) -> None:
+    log = tmp_path / "log"
+    ends = f'printf "%s" "${{PULUMI_OPTION_IGNORE_PROTECT:-unset}}" > {log}; exit 255'
+    empty = 'echo "{}"'
+    program = engine(
+        tmp_path, f'case "$*" in *export*) {empty} ;; "--non-interactive {command} "*) {ends} ;; esac'
+    )
+    with pytest.raises(Finding):
+        getattr(program, method)()
+    assert log.read_text("utf-8") == ignores
+
+
 def test_a_failure_without_diagnostics_tells_standard_error(tmp_path: Path, backend: str) -> None:
     with pytest.raises(Finding, match="passphrase must be set"):
         engine(tmp_path, 'echo "error: passphrase must be set" >&2; exit 255').up()

@@ -51,6 +51,11 @@ class InterruptedCreation:
     deleted_by: str = ""
 
 
+# Without this option, a preview that deletes a protected resource fails instead of showing its impact.
+# Pulumi reads its options from variables with this prefix, and its SDK has no argument for this option.
+_SHOWS_PROTECTED: Final = {"PULUMI_OPTION_IGNORE_PROTECT": "true"}
+
+
 @dataclass(frozen=True, slots=True)
 class FailedOperations:
     """URNs of resources whose last operation failed.
@@ -156,9 +161,11 @@ class PulumiEngine:
 
         A preview runs no policy packs, because the declared program was already checked against the policy rules.
         After a refresh, policy packs would also check changes by others, and a violation would prevent the repair.
+        A preview shows the deletion of protected resources, which `up` refuses.
         """
         stack, steps = self._stack(), Steps()
         failed = failed_operations(self._resources())
+        stack.workspace.env_vars = {**stack.workspace.env_vars, **_SHOWS_PROTECTED}
         with _clean_errors("preview", self._stack_name):
             stack.preview(on_event=steps, refresh=True, **_created_again(stack, failed), **self._common)
         if steps.replaces_objects_of_one_cluster:
