@@ -60,14 +60,16 @@ def deploy(platform: Platform, cloud: PlayedCloud, stack: dict[str, Any], *, pre
     assert ran.json["validation"]["verdict"] == "pass"
     if statement is None:
         statement = ran.json
-    assert ran.json["changes"]["counts"] == statement["changes"]["counts"]
+    done, planned = ran.json["changes"]["counts"], statement["changes"]["counts"]
+    assert done == planned, f"done {done}, planned {planned}"
     happened = cloud.since(mark)
     stated = {
         row["subject"].removeprefix("pool "): (row["nodes"], row["gpus"])
         for row in statement["impact"]["changes"]
         if row["subject"].startswith("pool ") and row["changes_nodes"]
     }
-    assert stated == {pool: lost for pool, lost in happened.removed.items() if pool is not None}
+    removed = {pool: lost for pool, lost in happened.removed.items() if pool is not None}
+    assert stated == removed, f"stated {stated}, removed {removed}"
     return Step(statement, ran, happened)
 
 

@@ -86,7 +86,7 @@ def stack() -> dict[str, Any]:
         "teams": [
             {
                 "name": "vision",
-                "quota": {"gpus": 2, "cpu": 16, "memory": "100Gi"},
+                "quota": {"gpus": 1, "cpu": 16, "memory": "100Gi"},
                 "priority": "training",
                 "members": [f"group:{MEMBERS}"],
                 "identity": {"buckets": [{"name": "datasets", "storage_account": STORAGE}]},
