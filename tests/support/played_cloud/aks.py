@@ -2,6 +2,7 @@
 
 Rules and order of steps: internal/services/containers of terraform-provider-azurerm; AKS docs, "How AKS cluster
 upgrades work", "Create node pools", "Use a system node pool", "Upgrade node pools"; read 2026-11-30.
+The codes of errors are from public reports and have not been compared with a model of Azure's API.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 Sources: internal/services/resource, network and authorization of terraform-provider-azurerm; Azure docs, "Add,
 change, or delete a virtual network subnet" and "Assign Azure roles"; read 2026-11-30.
+The codes of errors are from public reports and have not been compared with a model of Azure's API.
 """
 
 from __future__ import annotations
