@@ -32,7 +32,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from gpu_platform.base.quantity import parse_quantity
-from gpu_platform.catalog import MachineType
+from gpu_platform.catalog import Catalog, MachineType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,3 +160,20 @@ def most_of(machine: MachineType) -> tuple[DaemonSet, ...]:
         case _:
             found = (_OWNERS,)
     return on_nodes(found, operands=True)
+
+
+def pause_container(catalog: Catalog) -> Mapping[str, Any]:
+    """Return the container that stays in a DaemonSet's pod after the init containers have changed the node."""
+    return {
+        "name": "pause",
+        "image": catalog.images["pause"].reference,
+        "resources": {"requests": {"cpu": "1m", "memory": "8Mi"}, "limits": {"memory": "8Mi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "runAsNonRoot": True,
+            "runAsUser": 65535,
+            "capabilities": {"drop": ["ALL"]},
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+    }

@@ -28,6 +28,7 @@ from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, InfinibandSeries, MachineType
 from gpu_platform.planning.clouds.aks.plan import InfinibandPlan
 from gpu_platform.planning.clouds.aks.topology import neighbours, topology_file, topology_path
+from gpu_platform.planning.clouds.daemonsets import pause_container
 from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.clouds.section import AccountNeed, CloudNodes, DaemonSetPlan, FabricNics, HelmChartPlan
 from gpu_platform.planning.decision import Decision
@@ -44,7 +45,6 @@ FEATURE: Final = "AKSInfinibandSupport"
 _DRIVER_IMAGE: Final = "doca-driver"
 _PLUGIN_IMAGE: Final = "sriov-network-device-plugin"
 _HOST_TOOLS_IMAGE: Final = "node-agent-python"  # a Debian image that is used only for nsenter
-_PAUSE_IMAGE: Final = "pause"
 
 
 def register(subscription: str) -> str:
@@ -292,19 +292,6 @@ def _locked_memory(catalog: Catalog) -> DaemonSetPlan:
         "done",
         "",
     )
-    pause = {
-        "name": "pause",
-        "image": catalog.images[_PAUSE_IMAGE].reference,
-        "resources": {"requests": {"cpu": "1m", "memory": "8Mi"}, "limits": {"memory": "8Mi"}},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "runAsNonRoot": True,
-            "runAsUser": 65535,
-            "capabilities": {"drop": ["ALL"]},
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-    }
     limits = {
         "name": "raise-limit",
         "image": catalog.images[_HOST_TOOLS_IMAGE].reference,
@@ -324,6 +311,6 @@ def _locked_memory(catalog: Catalog) -> DaemonSetPlan:
             "nodeSelector": {names.INFINIBAND_LABEL: "true"},
             "tolerations": [{"operator": "Exists"}],
             "initContainers": [limits],
-            "containers": [pause],
+            "containers": [pause_container(catalog)],
         },
     )

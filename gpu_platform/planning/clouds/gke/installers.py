@@ -17,6 +17,7 @@ from typing import Any
 
 from gpu_platform.base import names
 from gpu_platform.catalog import Catalog
+from gpu_platform.planning.clouds.daemonsets import pause_container
 from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
 from gpu_platform.planning.clouds.gke.software import NVIDIA_DIR
 from gpu_platform.planning.clouds.section import DaemonSetPlan
@@ -29,7 +30,6 @@ ACCELERATOR_LABEL = "cloud.google.com/gke-accelerator"
 # GPUs that need a newer branch use the latest driver for the node image.
 OLDEST_DEFAULT_BRANCH = 535
 
-PAUSE_IMAGE = "pause"
 DRIVER_IMAGE = "gke-cos-driver-installer"
 INJECTOR_IMAGE = "gke-device-injector"
 TCPX_IMAGE = "gke-tcpx-installer"
@@ -253,23 +253,14 @@ def _on_nodes(
     """Return a DaemonSet that runs the installation steps once on each node of the pools. Afterwards, only a pause
     container runs in its pods.
     """
-    pause = {
-        "name": "pause",
-        "image": catalog.images[PAUSE_IMAGE].reference,
-        "resources": {"requests": {"cpu": "1m", "memory": "8Mi"}, "limits": {"memory": "8Mi"}},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "runAsNonRoot": True,
-            "runAsUser": 65535,
-            "capabilities": {"drop": ["ALL"]},
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-    }
     return DaemonSetPlan(
         name=name,
         namespace=NAMESPACE,
-        pod_spec={**_node_pod(pools, volumes), "initContainers": list(steps), "containers": [pause]},
+        pod_spec={
+            **_node_pod(pools, volumes),
+            "initContainers": list(steps),
+            "containers": [pause_container(catalog)],
+        },
     )
 
 
