@@ -3,7 +3,6 @@
 from gpu_platform.catalog._load import Catalog, load_catalog, read_catalog
 from gpu_platform.catalog.models import (
     AwsFamily,
-    AzureFamily,
     Chart,
     ContainerImage,
     ControllerPod,
@@ -38,7 +37,6 @@ from gpu_platform.catalog.prices import ListPrice, Offered
 
 __all__ = [
     "AwsFamily",
-    "AzureFamily",
     "Catalog",
     "Chart",
     "ContainerImage",

@@ -20,7 +20,6 @@ from gpu_platform.catalog.families import family_of
 from gpu_platform.catalog.models import (
     AiConformance,
     AwsFamily,
-    AzureFamily,
     BurnInLimit,
     CatalogFile,
     Chart,
@@ -33,6 +32,7 @@ from gpu_platform.catalog.models import (
     ExporterMetric,
     FabricPods,
     Fact,
+    Family,
     GcpFamily,
     GkeFeature,
     Gpu,
@@ -78,9 +78,7 @@ class Catalog:
     xid_classes: Mapping[str, XidClass]  # sorted by severity, the most severe class first
     xid_texts: Mapping[str, XidText]
     images: Mapping[str, ContainerImage]
-    aws_families: Mapping[str, AwsFamily]
-    gcp_families: Mapping[str, GcpFamily]
-    azure_families: Mapping[str, AzureFamily]
+    families: Mapping[tuple[str, str], Family]  # by vendor and name
     infiniband_series: Mapping[str, InfinibandSeries]
     fabric_pods: Mapping[str, FabricPods]  # by GPUDirect stack: tcpx, tcpxo, rdma
     node_images: Mapping[tuple[str, str], NodeImage]  # by vendor (aws, gcp, azure) and family
@@ -140,15 +138,11 @@ class Catalog:
 
     def aws_family(self, machine: MachineType) -> AwsFamily:
         """Return the EC2 family of an instance type, such as `p5` for `p5.48xlarge`."""
-        return self.aws_families[family_of(machine)]
+        return cast("AwsFamily", self.families["aws", family_of(machine)])
 
     def gcp_family(self, machine: MachineType) -> GcpFamily:
         """Return the family of a Compute Engine machine type, such as `a3-megagpu` for `a3-megagpu-8g`."""
-        return self.gcp_families[family_of(machine)]
-
-    def azure_family(self, machine: MachineType) -> AzureFamily:
-        """Return the series of an Azure size, such as `NDisr_H100_v5` for `Standard_ND96isr_H100_v5`."""
-        return self.azure_families[family_of(machine)]
+        return cast("GcpFamily", self.families["gcp", family_of(machine)])
 
     def infiniband(self, machine: MachineType) -> InfinibandSeries | None:
         """Return the InfiniBand devices and settings of a machine type, or None if they are not known."""
@@ -157,19 +151,13 @@ class Catalog:
 
     def nvlink_domain(self, machine: MachineType) -> NvlinkDomain | None:
         """Return the NVLink domain for nodes of a machine type, or None if NVLink does not connect nodes."""
-        match machine.vendor:
-            case "aws":
-                return self.aws_family(machine).nvlink_domain
-            case "gcp":
-                return self.gcp_family(machine).nvlink_domain
-            case "azure":
-                return self.azure_family(machine).nvlink_domain
-            case _:
-                return None
+        family = self.families.get((machine.vendor, family_of(machine)))
+        return family.nvlink_domain if family is not None else None
 
     def rdma_drivers(self, machine: MachineType) -> RdmaDrivers | None:
         """Return the drivers that support GPUDirect RDMA on a machine type, or None if no limit is known."""
-        return self.aws_family(machine).rdma_drivers if machine.vendor == "aws" else None
+        family = self.families.get((machine.vendor, family_of(machine)))
+        return family.rdma_drivers if family is not None else None
 
     def burn_in_limit(self, machine: MachineType, measure: Measure) -> BurnInLimit | None:
         """Return the minimum bandwidth of healthy machines of a type, or None if no minimum is published.
@@ -284,6 +272,7 @@ SOURCE = "the catalogue (gpu_platform/catalog/facts)"
 _KEYS: Mapping[str, tuple[str, ...]] = {
     "gpus": ("model",),
     "operator_releases": ("version",),
+    "families": ("vendor", "name"),
     "node_images": ("vendor", "family"),
     "settable_sysctls": ("platform",),
     "pool_properties": ("platform", "name"),

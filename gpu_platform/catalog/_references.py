@@ -6,18 +6,15 @@ entry.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import assert_never, get_args
+from collections.abc import Callable, Collection, Iterator
+from typing import get_args
 
 from gpu_platform.base.errors import Problem, did_you_mean
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog.families import family_of
 from gpu_platform.catalog.models import (
-    AwsFamily,
-    AzureFamily,
     CatalogFile,
     CloudVendor,
-    GcpFamily,
     Gpu,
     MachineType,
     OperatorRelease,
@@ -34,9 +31,9 @@ def check_references(facts: CatalogFile, place: Place) -> Iterator[Problem]:
         yield from _check_machine_type(machine, facts, place(machine))
     yield from _check_families_are_used(facts, place)
     for quota in facts.gpu_quotas:
-        known = [family.name for family in _families(facts, quota.vendor)]
+        known = _families(facts, quota.vendor)
         for name in quota.families:
-            yield from _known(name, known, f"{place(quota)}.families", f"{quota.vendor}_families")
+            yield from _known(name, known, f"{place(quota)}.families", f"families of {quota.vendor}")
     for version in facts.kubernetes_versions:
         platforms = [platform.name for platform in facts.kubernetes_platforms]
         yield from _known(version.platform, platforms, f"{place(version)}.platform", "kubernetes_platforms")
@@ -50,7 +47,7 @@ def check_references(facts: CatalogFile, place: Place) -> Iterator[Problem]:
     for limit in facts.burn_in_limits:
         for model in limit.gpus:
             yield from _known(model, [gpu.model for gpu in facts.gpus], f"{place(limit)}.gpus", "gpus")
-        families = [family.name for family in (*facts.aws_families, *facts.gcp_families, *facts.azure_families)]
+        families = [family.name for family in facts.families]
         for name in limit.families:
             yield from _known(name, families, f"{place(limit)}.families", "families")
 
@@ -90,8 +87,8 @@ def _check_machine_type(machine: MachineType, facts: CatalogFile, path: str) -> 
         )
     if machine.vendor == "on-prem":
         return
-    families = [family.name for family in _families(facts, machine.vendor)]
-    yield from _known(family_of(machine), families, f"{path}.name", f"{machine.vendor}_families")
+    families = _families(facts, machine.vendor)
+    yield from _known(family_of(machine), families, f"{path}.name", f"families of {machine.vendor}")
     if machine.vendor == "gcp" and machine.has_gpus and machine.accelerator_label is None:
         allowed = "the value of cloud.google.com/gke-accelerator, which is the name of the GPU in GKE's API"
         yield Problem(f"{path}.accelerator_label", "nothing", allowed, "add accelerator_label")
@@ -108,19 +105,19 @@ def _check_machine_type(machine: MachineType, facts: CatalogFile, path: str) -> 
 
 def _in_nvlink_domain(machine: MachineType, facts: CatalogFile) -> bool:
     """Return whether a machine type is part of an UltraServer. nodeadm's table does not contain these types."""
-    return any(one.name == family_of(machine) and one.nvlink_domain is not None for one in facts.aws_families)
+    mine = (machine.vendor, family_of(machine))
+    return any((one.vendor, one.name) == mine and one.nvlink_domain is not None for one in facts.families)
 
 
 def _check_families_are_used(facts: CatalogFile, place: Place) -> Iterator[Problem]:
     used = {(machine.vendor, family_of(machine)) for machine in facts.machine_types}
-    for vendor in get_args(CloudVendor):
-        for family in _families(facts, vendor):
-            if (vendor, family.name) not in used:
-                found, allowed = (
-                    f"{family.name!r}, a family without machine types",
-                    "a family with at least one machine type",
-                )
-                yield Problem(place(family), found, allowed, "add the machine types, or remove the family")
+    for family in facts.families:
+        if (family.vendor, family.name) not in used:
+            found, allowed = (
+                f"{family.name!r}, a family without machine types",
+                "a family with at least one machine type",
+            )
+            yield Problem(place(family), found, allowed, "add the machine types, or remove the family")
 
 
 def _check_prices(facts: CatalogFile, place: Place) -> Iterator[Problem]:
@@ -159,16 +156,8 @@ def _check_prices(facts: CatalogFile, place: Place) -> Iterator[Problem]:
             yield from _known(name, types[one.vendor], path, f"machine_types of {one.vendor}")
 
 
-def _families(facts: CatalogFile, vendor: CloudVendor) -> Sequence[AwsFamily | GcpFamily | AzureFamily]:
-    match vendor:
-        case "aws":
-            return facts.aws_families
-        case "gcp":
-            return facts.gcp_families
-        case "azure":
-            return facts.azure_families
-        case _:
-            assert_never(vendor)
+def _families(facts: CatalogFile, vendor: CloudVendor) -> list[str]:
+    return [family.name for family in facts.families if family.vendor == vendor]
 
 
 def _check_mig(gpu: Gpu, path: str) -> Iterator[Problem]:

@@ -255,10 +255,27 @@ class RdmaDrivers(Fact):
     source: Source
 
 
-class AwsFamily(Fact):
-    """Properties that all instance types of an EC2 family such as `p5` or `g6e` share."""
+class MachineFamily(Fact):
+    """Properties that all machine types of a family share, such as `p5` of EC2 or `NDisr_H100_v5` of Azure."""
 
     name: str
+    nvlink_domain: NvlinkDomain | None = None
+    rdma_drivers: RdmaDrivers | None = Field(
+        default=None, description="drivers with GPUDirect RDMA, or None if all drivers have it"
+    )
+    source: Source
+
+
+class PlainFamily(MachineFamily):
+    """A family of a cloud whose families have no other properties."""
+
+    vendor: Literal["azure"]
+
+
+class AwsFamily(MachineFamily):
+    """Properties that all instance types of an EC2 family such as `p5` or `g6e` share."""
+
+    vendor: Literal["aws"]
     first_efa_card: int = Field(default=0, description="index of the first network card that carries EFA")
     efa_only: bool = Field(default=True, description="whether cards after the first have EFA-only interfaces")
     efa_only_beside_primary: bool = Field(
@@ -277,27 +294,21 @@ class AwsFamily(Fact):
     efa_cards: tuple[int, ...] = Field(
         default=(), description="indexes of the network cards with EFA, if they are not consecutive"
     )
-    nvlink_domain: NvlinkDomain | None = None
-    rdma_drivers: RdmaDrivers | None = Field(
-        default=None, description="drivers with GPUDirect RDMA over EFA, or None if all drivers have it"
-    )
     mig: bool = Field(default=True, description="whether MIG works with the driver in EKS' images")
-    source: Source
 
 
-class GcpFamily(Fact):
+class GcpFamily(MachineFamily):
     """Properties that all machine types of a Compute Engine GPU family such as `a3-megagpu` or `g2-standard`
     share.
     """
 
-    name: str
+    vendor: Literal["gcp"]
     fabric: Literal["none", "tcpx", "tcpxo", "rdma"] = Field(description="GPUDirect stack of the GPU NICs")
     compact_placement: bool = Field(default=True, description="compact placement policies")
     compact_with_flex_start: bool = False
     compact_max_nodes: int | None = Field(
         default=None, description="maximum number of nodes per placement policy, or None if not known"
     )
-    nvlink_domain: NvlinkDomain | None = None
     boot_disk_types: tuple[str, ...] = Field(description="the default first")
     minimum_gke: str | None = Field(
         default=None, description="first GKE version that supports the family, such as 1.27.7-gke.1121000"
@@ -305,18 +316,9 @@ class GcpFamily(Fact):
     fabric_broken_from: str | None = Field(
         default=None, description="first GKE version whose nodes cannot use `fabric`, such as 1.34.1-gke.1431000"
     )
-    source: Source
 
 
-class AzureFamily(Fact):
-    """Properties that all sizes of an Azure series share, such as `NDisr_H100_v5` or `Dds_v5`."""
-
-    name: str
-    fabric: Literal["none", "infiniband"] = Field(
-        default="none", description="network of the nodes' RDMA interfaces"
-    )
-    nvlink_domain: NvlinkDomain | None = None
-    source: Source
+Family = Annotated[AwsFamily | GcpFamily | PlainFamily, Field(discriminator="vendor")]
 
 
 class PcieSwitch(Fact):
@@ -346,7 +348,7 @@ class InfinibandSeries(Fact):
     """Azure's series with the same PCI devices, and the settings that NCCL needs on their virtual machines."""
 
     name: str
-    families: tuple[str, ...] = Field(description="names in azure_families")
+    families: tuple[str, ...] = Field(description="names in families")
     rate_gbps: int = Field(description="rate of each NIC in Gbit/s")
     cpu: InfinibandCpu
     link_speed: str = Field(description="speed of the PCIe links, in the kernel's format")
@@ -997,9 +999,7 @@ class CatalogFile(Fact):
     xid_classes: tuple[XidClass, ...] = ()
     xid_texts: tuple[XidText, ...] = ()
     images: tuple[ContainerImage, ...] = ()
-    aws_families: tuple[AwsFamily, ...] = ()
-    gcp_families: tuple[GcpFamily, ...] = ()
-    azure_families: tuple[AzureFamily, ...] = ()
+    families: tuple[Family, ...] = ()
     infiniband_series: tuple[InfinibandSeries, ...] = ()
     fabric_pods: tuple[FabricPods, ...] = ()
     node_images: tuple[NodeImage, ...] = ()

@@ -39,14 +39,14 @@ BROKEN: dict[str, Broken] = {
         "machine_types",
         f"name: p9.48xlarge, vendor: aws, gpu: t4, {MACHINE}",
         f"{AWS}: machine_types[p9.48xlarge].name",
-        "'p9', which is not an entry of aws_families",
+        "'p9', which is not an entry of families of aws",
     ),
     "a machine type of an unknown Compute Engine family": added(
         GCP,
         "machine_types",
         f"name: a9-highgpu-8g, vendor: gcp, gpu: t4, accelerator_label: x, {MACHINE}",
         f"{GCP}: machine_types[a9-highgpu-8g].name",
-        "'a9-highgpu', which is not an entry of gcp_families",
+        "'a9-highgpu', which is not an entry of families of gcp",
     ),
     "a machine type with an unknown GPU": added(
         AWS,
@@ -152,9 +152,9 @@ BROKEN: dict[str, Broken] = {
     ),
     "a family that has no machine types": added(
         "machine_families.yaml",
-        "aws_families",
-        "name: p9",
-        "machine_families.yaml: aws_families[p9]",
+        "families",
+        "vendor: aws, name: p9",
+        "machine_families.yaml: families[aws/p9]",
         "a family without machine types",
     ),
     "a quota for an unknown family": added(
@@ -162,7 +162,7 @@ BROKEN: dict[str, Broken] = {
         "gpu_quotas",
         "vendor: aws, families: [p9], capacity: spot, name: P9, unit: vCPU",
         "quotas.yaml: gpu_quotas[P9].families",
-        "'p9', which is not an entry of aws_families",
+        "'p9', which is not an entry of families of aws",
     ),
     "limits of active checks for an unknown GPU": Broken(
         "burn_in.yaml",

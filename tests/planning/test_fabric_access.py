@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.catalog import load_catalog
+from gpu_platform.catalog import GcpFamily, load_catalog
 from gpu_platform.catalog.admission_rules import literal
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.teams.section import TeamPlan
@@ -156,7 +156,7 @@ def test_a_pod_may_request_efa_interfaces_where_nodes_have_them_alone() -> None:
 
 def test_every_fabric_with_host_paths_has_a_published_test_pod() -> None:
     catalog = load_catalog()
-    fabrics = {family.fabric for family in catalog.gcp_families.values()} - {"none"}
+    fabrics = {one.fabric for one in catalog.families.values() if isinstance(one, GcpFamily)} - {"none"}
     assert set(catalog.fabric_pods) == fabrics
     planned = {one.name: plan_of(one.platform()).teams[0].fabric for one in fabric_pods()}
     assert {fabric for access in planned.values() if access is not None for fabric in access.fabrics} == fabrics

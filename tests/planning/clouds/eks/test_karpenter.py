@@ -419,8 +419,8 @@ def test_an_alternative_of_another_architecture_is_refused_even_with_an_equal_gp
 
 def test_efa_is_refused_on_types_with_efa_only_on_the_primary():
     catalog = load_catalog()
-    family = catalog.aws_families["p5"].model_copy(update={"efa_only": False})
-    catalog = dataclasses.replace(catalog, aws_families={**catalog.aws_families, "p5": family})
+    family = catalog.families["aws", "p5"].model_copy(update={"efa_only": False})
+    catalog = dataclasses.replace(catalog, families={**catalog.families, ("aws", "p5"): family})
     problems = Problems("pool")
     check_karpenter_pool(pool(**training()), catalog.machine_types["p5.48xlarge"], catalog, problems)
     assert [problem.path for problem in problems.found] == ["pool.network.rdma"]
