@@ -18,6 +18,7 @@ from gpu_platform.planning.clouds.aks.kubeconfig import aks_kubeconfig
 from gpu_platform.planning.clouds.aks.logins import LOGIN_ROLE
 from gpu_platform.planning.clouds.aks.names import control_plane_identity, dns_prefix, network_name
 from gpu_platform.planning.clouds.aks.plan import (
+    MAX_PODS,
     NO_NETWORK,
     ROTATION_POOL,
     SYSTEM_POOL,
@@ -25,7 +26,6 @@ from gpu_platform.planning.clouds.aks.plan import (
     AksClusterPlan,
     CreateAksPlan,
 )
-from gpu_platform.planning.clouds.vendors import AKS_MAX_PODS
 from gpu_platform.planning.config_maps import content_hash
 
 # Cilium enforces network policies, and pods have addresses outside the virtual network.
@@ -308,7 +308,7 @@ class AksCluster(pulumi.ComponentResource):
             os_disk_size_gb=create.system_disk_gb,
             zones=list(create.system_zones) or None,
             vnet_subnet_id=subnet,
-            max_pods=AKS_MAX_PODS,
+            max_pods=MAX_PODS,
             auto_scaling_enabled=_grows(create),
             node_count=lowest,
             min_count=lowest if _grows(create) else None,

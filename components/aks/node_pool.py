@@ -12,8 +12,7 @@ from components._cloud import AksOutputs
 from components._options import child_options, custom_timeouts
 from components.mig_guard import guarded
 from gpu_platform.base.quantity import parse_memory_mib
-from gpu_platform.planning.clouds.aks.plan import AksPoolPlan, AksUpgrade
-from gpu_platform.planning.clouds.vendors import AKS_MAX_PODS
+from gpu_platform.planning.clouds.aks.plan import MAX_PODS, AksPoolPlan, AksUpgrade
 from gpu_platform.planning.nodes.section import KubeletLimits
 from gpu_platform.planning.pools.section import PoolPlan
 
@@ -101,7 +100,7 @@ class AksNodePool(pulumi.ComponentResource):
             os_disk_size_gb=plan.os_disk_size_gb,
             zones=list(plan.zones) or None,
             vnet_subnet_id=cluster.subnet_id,
-            max_pods=AKS_MAX_PODS,
+            max_pods=MAX_PODS,
             capacity_reservation_group_id=plan.capacity_reservation_group,
             priority=plan.priority,
             eviction_policy=_EVICTION if spot else None,

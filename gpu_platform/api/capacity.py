@@ -6,7 +6,7 @@ from gpu_platform.planning.capacity.nodes import NodeCapacity, PodGroup
 from gpu_platform.planning.capacity.proof import Proof, prove
 from gpu_platform.planning.clouds.daemonsets import AGENT
 from gpu_platform.planning.clouds.suggested import SuggestedNodes, most_nodes, pool_settings, with_working_fabric
-from gpu_platform.planning.clouds.vendors import VENDORS, vendor_of
+from gpu_platform.planning.clouds.vendors import vendor_of
 from gpu_platform.planning.cost import HOURS_PER_MONTH
 from gpu_platform.planning.mig.layouts import largest_multisets
 from gpu_platform.planning.nodes.allocatable import NodeResources
@@ -19,7 +19,6 @@ __all__ = [
     "AGENT",
     "HOURS_PER_MONTH",
     "HUGE_PAGES",
-    "VENDORS",
     "NodeCapacity",
     "NodeResources",
     "NumaNodes",

@@ -57,6 +57,7 @@ from gpu_platform.catalog.models import (
     ServiceQuota,
     SettableSysctls,
     UnsupportedMachineType,
+    Vendor,
     XidClass,
     XidText,
     ZoneWithoutControlPlanes,
@@ -72,6 +73,7 @@ class Catalog:
     """
 
     gpus: Mapping[str, Gpu]
+    vendors: Mapping[str, Vendor]
     machine_types: Mapping[str, MachineType]
     operator_releases: Mapping[str, OperatorRelease]
     exporter_metrics: Mapping[str, ExporterMetric]

@@ -24,6 +24,57 @@ class Fact(BaseModel):
     model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
 
+Band = tuple[int | None, float]
+"""Width of a band of CPU or memory, or None for the rest, and the percentage that is reserved of it."""
+
+
+class KubeReserved(Fact):
+    """The CPU and memory that the kubelet of a vendor's nodes reserves for itself and the container runtime."""
+
+    cpu: tuple[Band, ...] = Field(description="bands in millicores, the lowest first")
+    memory: tuple[Band, ...] = Field(default=(), description="bands in MiB, the lowest first")
+    memory_mib: int = Field(default=0, description="memory in addition to the bands")
+    memory_mib_per_pod: int = Field(default=0, description="memory for each pod that the node may run")
+    memory_at_most: int = Field(default=100, description="highest percentage of the memory that is reserved")
+
+
+class Vendor(Fact):
+    """A vendor of machine types: a cloud, or `on-prem` for machines outside any cloud."""
+
+    name: VendorName = Field(description="`vendor` of its machine types")
+    provider: str = Field(description="provider of clusters with these machine types")
+    title: str = Field(description="heading of these machine types in the documentation")
+    fabric: str = Field(
+        default="RDMA",
+        description="network between GPUs of different nodes, unless it depends on the family",
+    )
+    quota_unit: str = Field(description="unit of GPU quotas")
+    reference_region: str | None = Field(
+        default=None,
+        description="region whose list prices are shown for a cluster outside any cloud region, or None if the "
+        "vendor publishes no prices",
+    )
+    layouts_by_gpu: bool = Field(description="whether the GPUs of a node may have different MIG layouts")
+    rdma_huge_pages: int = Field(
+        default=0, description="number of huge pages of 2 MiB that a node must reserve for RDMA"
+    )
+    first_zone: str = Field(default="", description="zone of a suggested pool, with {region} for its region")
+    needs_zone: Literal["never", "several-with-fabric", "always"] = Field(
+        default="never", description="which suggested pools must name a zone"
+    )
+    reserved: KubeReserved
+
+    @property
+    def is_cloud(self) -> bool:
+        """Whether the program can create nodes with this vendor's machine types and configure their kubelets."""
+        return self.reference_region is not None
+
+    @property
+    def rdma_huge_pages_mib(self) -> int:
+        """Memory in MiB that a node must reserve as huge pages for RDMA."""
+        return 2 * self.rdma_huge_pages
+
+
 class Source(Fact):
     """Source of a fact, and the date when it was read."""
 
@@ -993,6 +1044,7 @@ class CatalogFile(Fact):
     """A YAML file of the catalogue."""
 
     gpus: tuple[Gpu, ...] = ()
+    vendors: tuple[Vendor, ...] = ()
     machine_types: tuple[MachineType, ...] = ()
     operator_releases: tuple[OperatorRelease, ...] = ()
     exporter_metrics: tuple[ExporterMetric, ...] = ()

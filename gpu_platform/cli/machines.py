@@ -11,9 +11,8 @@ from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, MachineType, load_catalog
 from gpu_platform.catalog.unknown_machine import unknown_machine_type
 from gpu_platform.cli.tables import Column, show_table
-from gpu_platform.planning.clouds.vendors import VENDORS, vendor_of
+from gpu_platform.planning.clouds.vendors import vendor_of
 
-_PROVIDERS = [vendor.provider for vendor in VENDORS.values()]
 _MIB_PER_GIB = 1024
 
 
@@ -124,11 +123,12 @@ def show_machine(name: str, *, to_json: bool) -> ExitCode:
 
 
 def _vendor(provider: str) -> str:
-    vendor = next((one.name for one in VENDORS.values() if one.provider == provider), None)
+    vendors = {one.provider: one.name for one in load_catalog().vendors.values()}
+    vendor = vendors.get(provider)
     if vendor is None:
-        fix = did_you_mean(provider, _PROVIDERS) or "write eks"
+        fix = did_you_mean(provider, vendors) or "write eks"
         raise BadInput(
-            "machines list", [Problem("--provider", repr(provider), "one of " + ", ".join(_PROVIDERS), fix)]
+            "machines list", [Problem("--provider", repr(provider), "one of " + ", ".join(vendors), fix)]
         )
     return vendor
 

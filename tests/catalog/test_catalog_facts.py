@@ -14,7 +14,7 @@ import yaml
 from gpu_platform.catalog import Catalog, ContainerImage, load_catalog, models
 from gpu_platform.catalog.families import family_of
 from gpu_platform.catalog.unknown_machine import unknown_machine_type
-from gpu_platform.planning.clouds.vendors import eks_max_pods
+from gpu_platform.planning.clouds.vendors import address_pods
 from gpu_platform.planning.expectations.topology import expected_matrix
 
 
@@ -146,7 +146,7 @@ def test_an_instance_type_without_gpus_has_the_size_that_ec2_documents(
 ) -> None:
     found = catalog.machine_types[machine]
     assert (found.vcpu, found.memory_mib, found.arch) == (vcpu, gib * 1024, arch)
-    assert eks_max_pods(found) == pods
+    assert address_pods(found) == pods
 
 
 def test_numa_nodes_are_given_for_every_gpu_of_a_machine_or_for_none(catalog: Catalog):

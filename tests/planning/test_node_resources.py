@@ -7,7 +7,7 @@ import datetime
 import pytest
 
 from gpu_platform.catalog import MachineType, Source, load_catalog
-from gpu_platform.planning.clouds.vendors import AKS_MAX_PODS
+from gpu_platform.planning.clouds.aks.plan import MAX_PODS
 from gpu_platform.planning.nodes.allocatable import allocatable, capacity
 from sandbox.simulator.allocatable import node_allocatable
 
@@ -47,7 +47,7 @@ def test_aks_reserves_the_cpu_in_the_table_of_its_documentation(vcpu: int, reser
 
 @pytest.mark.parametrize(
     ("gib", "reserved_mib"),
-    [(4, 1024), (8, 2048), (16, 20 * AKS_MAX_PODS + 50), (1900, 20 * AKS_MAX_PODS + 50)],
+    [(4, 1024), (8, 2048), (16, 20 * MAX_PODS + 50), (1900, 20 * MAX_PODS + 50)],
 )
 def test_aks_reserves_memory_for_its_pods_but_at_most_a_quarter(gib: int, reserved_mib: int) -> None:
     left = allocatable(_machine("azure", 8, gib * 1024))

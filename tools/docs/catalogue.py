@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gpu_platform.catalog import Catalog, Gpu, MachineType, Source, load_catalog
-from gpu_platform.planning.clouds.vendors import VENDORS, vendor_of
+from gpu_platform.planning.clouds.vendors import vendor_of
 from tools.docs.markdown import GENERATED, code, table
 
 _INTRODUCTION = """
@@ -35,7 +35,7 @@ def page() -> str:
         *_mig(catalog.gpus.values()),
         "## Machine types\n",
     ]
-    for vendor in VENDORS.values():
+    for vendor in catalog.vendors.values():
         machines = [machine for machine in catalog.machine_types.values() if machine.vendor == vendor.name]
         with_gpus = [machine for machine in machines if machine.has_gpus]
         without = [machine for machine in machines if not machine.has_gpus]

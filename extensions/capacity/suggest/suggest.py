@@ -14,7 +14,7 @@ from extensions.capacity.suggest.near_misses import NearMiss, near_misses
 from extensions.capacity.suggest.options import Layout, Option, PodRequest, Reservation, options_for, request_of
 from extensions.capacity.suggest.reasons import mode_name, reasons
 from extensions.capacity.suggest.throughput import Throughput, throughput
-from gpu_platform.api.capacity import VENDORS, SuggestedNodes, most_nodes, pool_settings, with_working_fabric
+from gpu_platform.api.capacity import SuggestedNodes, most_nodes, pool_settings, with_working_fabric
 from gpu_platform.api.plans import Problems
 from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import Catalog
@@ -168,7 +168,7 @@ def suggest(demands: Demands, source: str, catalog: Catalog, *, seconds: float =
         ),
         unused=_unused(mix, reserved[vendor]),
         left_out=left_out,
-        region=region_of_prices(demands, vendor),
+        region=region_of_prices(demands, vendor, catalog),
         dates=_dates(demands, vendor, priced, catalog),
     )
 
@@ -216,7 +216,7 @@ def _machines(demands: Demands, catalog: Catalog) -> tuple[list[Priced], tuple[s
         own = demands.usd_per_hour.get(machine.name)
         if own is None and not catalog.is_sold_as(machine.name, demands.capacity):
             continue
-        listed = catalog.price(machine, region_of_prices(demands, machine.vendor))
+        listed = catalog.price(machine, region_of_prices(demands, machine.vendor, catalog))
         if own is not None:
             priced.append((machine, own))
         elif listed is not None:
@@ -226,9 +226,9 @@ def _machines(demands: Demands, catalog: Catalog) -> tuple[list[Priced], tuple[s
     return priced, tuple(left_out)
 
 
-def region_of_prices(demands: Demands, vendor: VendorName) -> str | None:
+def region_of_prices(demands: Demands, vendor: VendorName, catalog: Catalog) -> str | None:
     """Return the region for list prices: the region of the workloads file, or the vendor's reference region."""
-    return demands.region or VENDORS[vendor].reference_region
+    return demands.region or catalog.vendors[vendor].reference_region
 
 
 def _vendor_of_region(region: str | None, catalog: Catalog) -> VendorName | None:
@@ -241,7 +241,7 @@ def _vendor_of_region(region: str | None, catalog: Catalog) -> VendorName | None
 
 def _dates(demands: Demands, vendor: VendorName, machines: Sequence[Priced], catalog: Catalog) -> tuple[str, ...]:
     """Return the dates of the list prices for a vendor's machines."""
-    region = region_of_prices(demands, vendor)
+    region = region_of_prices(demands, vendor, catalog)
     listed = [
         catalog.price(machine, region)
         for machine, _ in machines

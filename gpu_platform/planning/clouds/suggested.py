@@ -7,13 +7,11 @@ catalogue lists zones only for Google Cloud.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from gpu_platform.catalog import Catalog, MachineType
-from gpu_platform.catalog.models import VendorName
-from gpu_platform.planning.clouds.vendors import vendor_of
 from gpu_platform.stack.pool import MAX_NODES
 
 
@@ -37,25 +35,6 @@ class SuggestedNodes:
         return self.machine.rdma_interfaces > 0 and (self.rdma or self.workload == "training")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rules:
-    needs_zone: Callable[[SuggestedNodes], bool]
-    first_zone: Callable[[str], str]
-
-
-_RULES: Final[Mapping[VendorName, _Rules]] = {
-    "aws": _Rules(
-        needs_zone=lambda nodes: nodes.has_fabric and nodes.count > 1,
-        first_zone=lambda region: f"{region}a",
-    ),
-    "gcp": _Rules(needs_zone=lambda _: True, first_zone=lambda region: f"{region}-a"),
-    "azure": _Rules(needs_zone=lambda _: False, first_zone=lambda _: "1"),
-}
-"""Rules for the zone of a suggested pool, by vendor. On-premises machines have neither zones nor cloud settings,
-so they have no rules.
-"""
-
-
 def with_working_fabric(machine: MachineType, catalog: Catalog) -> MachineType:
     """Return the machine type, without its RDMA interfaces if no node of the program can use them.
 
@@ -71,15 +50,16 @@ def with_working_fabric(machine: MachineType, catalog: Catalog) -> MachineType:
 
 def pool_settings(nodes: SuggestedNodes, catalog: Catalog, *, capacity: str) -> Mapping[str, Any]:
     """Return the fields that a cloud needs in the stack file's pool, such as capacity, zones and network."""
-    rules = _RULES.get(nodes.machine.vendor)
-    if rules is None:
+    vendor = catalog.vendors[nodes.machine.vendor]
+    if not vendor.is_cloud:
         return {}
     found: dict[str, Any] = {"capacity": {"type": capacity}} if capacity != "on-demand" else {}
-    region = nodes.region or vendor_of(nodes.machine).reference_region
-    if region is not None and (nodes.zone is not None or rules.needs_zone(nodes)):
+    region = nodes.region or vendor.reference_region
+    several = vendor.needs_zone == "several-with-fabric" and nodes.has_fabric and nodes.count > 1
+    if region is not None and (nodes.zone is not None or several or vendor.needs_zone == "always"):
         offered = catalog.offered(nodes.machine)
         known = offered.zones.get(region, ()) if offered is not None else ()
-        found["zones"] = [nodes.zone or next(iter(known), rules.first_zone(region))]
+        found["zones"] = [nodes.zone or next(iter(known), vendor.first_zone.format(region=region))]
     if nodes.rdma and nodes.workload != "training":
         found["network"] = {"rdma": True}
     if nodes.workload == "training" and nodes.machine != catalog.machine_types[nodes.machine.name]:

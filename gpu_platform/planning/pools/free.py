@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.daemonsets import DaemonSet, most_of
-from gpu_platform.planning.clouds.vendors import DEFAULT_MAX_PODS, vendor_of
+from gpu_platform.planning.clouds.vendors import DEFAULT_MAX_PODS, kubelet_pods
 from gpu_platform.planning.nodes.allocatable import NodeResources, allocatable
 from gpu_platform.planning.pools.section import PoolPlan
 
@@ -69,5 +69,5 @@ def _less(resources: NodeResources, daemonsets: Iterable[DaemonSet], huge_pages_
 
 def _free_pods(machine: MachineType | None, daemonsets: Iterable[DaemonSet]) -> int:
     """Return the number of pods that teams can run on a node: the kubelet's limit minus the pods of DaemonSets."""
-    most = vendor_of(machine).kubelet_pods(machine) if machine is not None else DEFAULT_MAX_PODS
+    most = kubelet_pods(machine) if machine is not None else DEFAULT_MAX_PODS
     return max(0, most - sum(one.pods for one in daemonsets))

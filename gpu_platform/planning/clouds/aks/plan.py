@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 from gpu_platform.base.errors import Problem
 from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.clouds.section import DaemonSetPlan, HelmChartPlan, Timeouts
+from gpu_platform.planning.clouds.vendors import DEFAULT_MAX_PODS
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.nodes.section import KubeletLimits
 
@@ -17,6 +18,11 @@ _CLUSTER_TIMEOUTS: Final = Timeouts(create=90 * 60, update=90 * 60, delete=90 * 
 # An update may take a day, because AKS replaces nodes one by one, and waits for the pods of each node. The
 # provider's default is one hour.
 AGENT_POOL_TIMEOUTS: Final = Timeouts(create=60 * 60, update=24 * 60 * 60, delete=60 * 60)
+MAX_PODS: Final = DEFAULT_MAX_PODS
+"""`maxPods` of all agent pools of the program.
+
+AKS' default with overlay networking, 250, reserves 5050 MiB on each node.
+"""
 SYSTEM_POOL: Final = "system"
 ROTATION_POOL: Final = "systemtmp"
 """Agent pool to which the provider moves the system nodes while it changes them."""

@@ -21,7 +21,7 @@ from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan, VpcPla
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.vpc import PREFIXES, zone_subnets
 from gpu_platform.planning.clouds.eks.zones import is_local_zone
-from gpu_platform.planning.clouds.vendors import eks_pod_cap
+from gpu_platform.planning.clouds.vendors import pod_cap
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
@@ -55,7 +55,7 @@ def addresses_with_pods(own: int, vcpus: int) -> NodeAddresses:
 
     `own` is the number of addresses that the node's interfaces use.
     """
-    return NodeAddresses(own + 2 * _PREFIX, own + _PREFIX * (1 + ceil(eks_pod_cap(vcpus) / _PREFIX)))
+    return NodeAddresses(own + 2 * _PREFIX, own + _PREFIX * (1 + ceil(pod_cap(vcpus) / _PREFIX)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

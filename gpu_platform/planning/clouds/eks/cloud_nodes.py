@@ -33,7 +33,6 @@ from gpu_platform.planning.clouds.section import (
     RollLimits,
     Timeouts,
 )
-from gpu_platform.planning.clouds.vendors import EFA_HUGE_PAGES_MIB
 from gpu_platform.planning.clouds.windows import CapacityWindow, SizedGroup
 from gpu_platform.planning.nodes.section import HUGE_PAGE_MIB
 from gpu_platform.planning.pools.section import PoolPlan
@@ -76,7 +75,7 @@ def node_group_nodes(plan: EksPoolPlan, cluster: EksCluster, catalog: Catalog) -
             image=rolled_image("image.release", plan.release_version) if plan.ami is None else "",
         ),
         alternatives=plan.alternatives,
-        huge_pages_mib=EFA_HUGE_PAGES_MIB if efa else plan.huge_pages * HUGE_PAGE_MIB,
+        huge_pages_mib=catalog.vendors["aws"].rdma_huge_pages_mib if efa else plan.huge_pages * HUGE_PAGE_MIB,
         autoscaled=plan.autoscaled,
         sets_size="on-edit" if plan.keeps_size else "always",
         # Nodes with a custom AMI keep the AMI's Kubernetes version.
@@ -173,7 +172,7 @@ def karpenter_nodes(plan: KarpenterPoolPlan, cluster: EksCluster, catalog: Catal
         # Karpenter's role is not allowed to create the service-linked role for EC2 Spot.
         account_needs=(_SPOT_ROLE,) if spot else (),
         created_on_demand="created by Karpenter for pending pods",
-        huge_pages_mib=EFA_HUGE_PAGES_MIB if efa else 0,
+        huge_pages_mib=catalog.vendors["aws"].rdma_huge_pages_mib if efa else 0,
         autoscaled=True,
         sets_size="on-creation",
         keeps_version=plan.keeps_version,

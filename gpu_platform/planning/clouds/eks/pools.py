@@ -43,7 +43,7 @@ from gpu_platform.planning.clouds.eks.tags import check_tags
 from gpu_platform.planning.clouds.eks.user_data import user_data, with_own_image
 from gpu_platform.planning.clouds.eks.zones import is_local_zone
 from gpu_platform.planning.clouds.section import CloudPool
-from gpu_platform.planning.clouds.vendors import EFA_HUGE_PAGES_MIB
+from gpu_platform.planning.clouds.vendors import vendor_of
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.kernel import check_kernel
@@ -158,9 +158,10 @@ def _check_huge_pages(pool: Pool, machine: MachineType, problems: Problems) -> N
         return
     here = problems.at("tuning").at("huge_pages")
     if uses_efa(pool, machine):
+        reserved = vendor_of(machine).rdma_huge_pages_mib
         here.add(
             f"{pool.tuning.huge_pages} on {machine.name} with EFA",
-            f"none, because the EFA installer of the image reserves {EFA_HUGE_PAGES_MIB} MiB of huge pages itself",
+            f"none, because the EFA installer of the image reserves {reserved} MiB of huge pages itself",
             "remove huge_pages",
         )
     elif pool.provisioner == "karpenter":

@@ -22,6 +22,7 @@ from gpu_platform.catalog.models import MachineType
 from gpu_platform.planning.clouds.eks.kubelet_limits import bottlerocket_limits, kubelet_limits
 from gpu_platform.planning.clouds.eks.launch_plan import ClusterAccess, UserData
 from gpu_platform.planning.clouds.eks.network import uses_efa
+from gpu_platform.planning.clouds.vendors import vendor_of
 from gpu_platform.planning.config_maps import as_yaml
 from gpu_platform.planning.nodes.allocatable import EVICTION_MIB, kube_reserved
 from gpu_platform.planning.nodes.section import KernelSettings, Kubelet, NodeBootstrap, Taint
@@ -44,7 +45,6 @@ _PARALLEL_PULL = {
         "max-concurrent-unpacks-per-image": 12,
     },
 }
-_EFA_HUGE_PAGES = "5128"  # pages of 2 MiB; the EFA installer of AL2023 reserves them, but Bottlerocket does not
 
 
 def user_data(
@@ -260,7 +260,8 @@ def _bottlerocket(
         }
     if software.device_plugin == "image" and (sharing := _bottlerocket_sharing(pool.sharing, machine)):
         settings["kubelet-device-plugins"] = {"nvidia": sharing}
-    pages = {_NR_HUGE_PAGES: _EFA_HUGE_PAGES} if uses_efa(pool, machine) else {}
+    # The EFA installer of AL2023 reserves huge pages, but Bottlerocket does not.
+    pages = {_NR_HUGE_PAGES: str(vendor_of(machine).rdma_huge_pages)} if uses_efa(pool, machine) else {}
     if sysctls or pages:
         settings["kernel"] = {"sysctl": {**sysctls, **pages}}
     return settings

@@ -19,7 +19,7 @@ from gpu_platform.planning.clouds.eks.kubernetes import addon_kubernetes
 from gpu_platform.planning.clouds.eks.prerequisites import eks_prerequisites
 from gpu_platform.planning.clouds.eks.vpc import PREFIXES, ZONE_LETTERS, zone_subnets
 from gpu_platform.planning.clouds.leftovers import LEFTOVERS
-from gpu_platform.planning.clouds.vendors import eks_max_pods
+from gpu_platform.planning.clouds.vendors import address_pods
 from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.cluster import EksCluster, Operator
 from gpu_platform.stack.loaded import plan_platform
@@ -382,7 +382,7 @@ def test_pods_have_addresses_from_prefixes() -> None:
     # The other interfaces have too few addresses for all pods, but enough prefixes.
     slots = (p5.default_enis - 1) * (p5.ips_per_eni - 1)
     assert slots == 49
-    assert slots < eks_max_pods(p5) - 2 == 98
+    assert slots < address_pods(p5) - 2 == 98
     assert slots * 16 > 250
 
 
