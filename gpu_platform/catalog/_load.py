@@ -44,6 +44,7 @@ from gpu_platform.catalog.models import (
     Limit,
     MachineType,
     Measure,
+    NodeDaemonSet,
     NodeImage,
     NvlinkDomain,
     Offering,
@@ -75,6 +76,7 @@ class Catalog:
     gpus: Mapping[str, Gpu]
     vendors: Mapping[str, Vendor]
     machine_types: Mapping[str, MachineType]
+    node_daemonsets: Mapping[str, NodeDaemonSet]
     operator_releases: Mapping[str, OperatorRelease]
     exporter_metrics: Mapping[str, ExporterMetric]
     xid_classes: Mapping[str, XidClass]  # sorted by severity, the most severe class first

@@ -264,6 +264,23 @@ class MachineType(Fact):
         return self
 
 
+class NodeDaemonSet(Fact):
+    """A DaemonSet, or several DaemonSets of the same owner, on the nodes of a cloud. CPU and memory are what its
+    pods on a node request.
+    """
+
+    name: str
+    vendor: VendorName
+    runs: Literal["always", "with-setting", "with-fabric", "instead"] = Field(
+        description="on which nodes: on all, with settings of the stack file (with-fabric: on machine types with "
+        "RDMA interfaces), or instead of another entry, which requests more"
+    )
+    cpu_millicores: int = 0
+    memory_mib: int = 0
+    pods: int = Field(default=1, description="number of pods on each node")
+    source: Source
+
+
 CapacityType = Literal["on-demand", "spot", "reservation", "capacity-block", "flex-start"]
 
 
@@ -1046,6 +1063,7 @@ class CatalogFile(Fact):
     gpus: tuple[Gpu, ...] = ()
     vendors: tuple[Vendor, ...] = ()
     machine_types: tuple[MachineType, ...] = ()
+    node_daemonsets: tuple[NodeDaemonSet, ...] = ()
     operator_releases: tuple[OperatorRelease, ...] = ()
     exporter_metrics: tuple[ExporterMetric, ...] = ()
     xid_classes: tuple[XidClass, ...] = ()

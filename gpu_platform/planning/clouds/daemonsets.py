@@ -1,27 +1,11 @@
 """DaemonSets on a node, and the CPU, memory and pod slots that they use.
 
-On EKS, the requests of all containers are: aws-node with its network policy agent 2 x 25m (aws/amazon-vpc-cni-k8s,
-chart), kube-proxy 100m (add-on), ebs-csi-node 3 x 10m and 40 MiB (kubernetes-sigs/aws-ebs-csi-driver, chart),
-eks-node-monitoring-agent 10m and 30 MiB with a DCGM server that requests nothing (v1.7.0, chart), the EFA device
-plugin 10m and 20 MiB (aws/eks-charts), dranet 100m and 50 MiB (kubernetes-sigs/dranet, install.yaml), fsx-csi-node
-30m and 104 MiB (v1.10.0, chart), s3-csi-node 10m and 40 MiB (awslabs/mountpoint-s3-csi-driver v2.7.0, chart). For
-comparison, the DaemonSets in 18 clusters of 2i2c-org/infrastructure request 170m to 195m and 250 MiB, including
-two of 2i2c's own DaemonSets.
-
-GKE publishes no requests. Up to 344m and 596 MiB were measured in 12 clusters of 2i2c-org/infrastructure
-(calico-node, fluentbit-gke, gke-metadata-server, gke-metrics-agent, ip-masq-agent, netd, pdcsi-node and two of
-2i2c's own; daemonset_requests.yaml). kube-proxy, node-local-dns, the collector of managed Prometheus and GKE's
-device plugin run on the nodes as well. The same amounts are assumed for machines outside any cloud.
-
-AKS publishes no requests either. 226m and 300 MiB were measured in the AKS cluster of 2i2c-org/infrastructure
-(cloud-node-manager, csi-azuredisk-node, csi-azurefile-node, kube-proxy and two of 2i2c's own). Cilium, which
-replaces kube-proxy, requests 100 MiB (Azure/AKS#5244, 2025-09-02). azure-cns and azure-ip-masq-agent run on the
-nodes as well.
+The catalogue's node_daemonsets.yaml contains the DaemonSets of clouds.
 
 The operator's operands request nothing by default (NVIDIA/gpu-operator v26.7.0, chart). The cluster's owner may
 add other DaemonSets, which the stack file does not describe. The plan reserves room for two of them, such as a log
 collector and an exporter. The two DaemonSets of 2i2c request 15m and 130 MiB together. All sources were read
-2026-11-25, and those for AKS on 2026-11-30.
+2026-11-25.
 """
 
 from __future__ import annotations
@@ -32,7 +16,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from gpu_platform.base.quantity import parse_quantity
-from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.catalog import Catalog, MachineType, NodeDaemonSet, VendorName, load_catalog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,36 +60,6 @@ DCGM, its exporter, and two feature discovery pods.
 """
 _RESERVE: Final = DaemonSet(name="reserve for others", cpu_millicores=100, memory_mib=130, pods=2)
 
-EKS: Final = (
-    DaemonSet(name="aws-node", cpu_millicores=50),
-    DaemonSet(name="kube-proxy", cpu_millicores=100),
-    DaemonSet(name="ebs-csi-node", cpu_millicores=30, memory_mib=120),
-    DaemonSet(name="eks-pod-identity-agent"),
-    DaemonSet(name="eks-node-monitoring-agent", cpu_millicores=10, memory_mib=30, pods=2),
-)
-EFA_PLUGIN: Final = DaemonSet(name="EFA device plugin", cpu_millicores=10, memory_mib=20)
-DRANET: Final = DaemonSet(name="EFA DRA driver", cpu_millicores=100, memory_mib=50)
-_EFS: Final = DaemonSet(name="efs-csi-node")
-_FSX: Final = DaemonSet(name="fsx-csi-node", cpu_millicores=30, memory_mib=104)
-_S3: Final = DaemonSet(name="s3-csi-node", cpu_millicores=10, memory_mib=40)
-EKS_VOLUMES: Final[Mapping[str, tuple[DaemonSet, str]]] = {
-    "nfs": (_EFS, "aws-efs-csi-driver"),
-    "efs": (_EFS, "aws-efs-csi-driver"),
-    "lustre": (_FSX, "aws-fsx-csi-driver"),
-    "fsx-lustre": (_FSX, "aws-fsx-csi-driver"),
-    "bucket": (_S3, "aws-mountpoint-s3-csi-driver"),
-}
-"""Node DaemonSet and EKS add-on for each type of storage class, and for each type of existing storage."""
-GKE: Final = DaemonSet(name="GKE's own", cpu_millicores=344, memory_mib=596, pods=11)
-AKS: Final = DaemonSet(name="AKS' own", cpu_millicores=226, memory_mib=400, pods=6)
-INFINIBAND: Final = DaemonSet(name="InfiniBand", cpu_millicores=10, memory_mib=32, pods=3)
-"""The driver and the device plugin of the Network Operator, which request nothing, and the pod that raises the
-limit of locked memory.
-"""
-_OWNERS: Final = DaemonSet(name="the owner's", cpu_millicores=344, memory_mib=596, pods=11)
-
-_INSTALLER_MILLICORES: Final = 150
-_INSTALLER_MIB: Final = 64
 _MIB: Final = 2**20
 
 
@@ -140,26 +94,30 @@ def _requests(containers: Iterable[Mapping[str, Any]], resource: str) -> Iterato
 
 def most_of(machine: MachineType) -> tuple[DaemonSet, ...]:
     """Return every DaemonSet that can run on a node of a machine type, whatever the stack file contains."""
-    rdma = machine.rdma_interfaces > 0
-    match machine.vendor:
-        case "aws":
-            found = (*EKS, _EFS, _FSX, _S3, *((DRANET,) if rdma else ()))
-        case "gcp":
-            # One DaemonSet installs the driver.
-            # With GPUDirect, two more DaemonSets install the network plugin and the device injector.
-            count = 3 if rdma else 1
-            installers = DaemonSet(
-                name="installers",
-                cpu_millicores=_INSTALLER_MILLICORES * count,
-                memory_mib=_INSTALLER_MIB * count,
-                pods=count,
-            )
-            found = (GKE, installers)
-        case "azure":
-            found = (AKS, *((INFINIBAND,) if rdma else ()))
-        case _:
-            found = (_OWNERS,)
-    return on_nodes(found, operands=True)
+    counted = ("always", "with-setting", *(("with-fabric",) if machine.rdma_interfaces > 0 else ()))
+    found = (
+        one
+        for one in load_catalog().node_daemonsets.values()
+        if one.vendor == machine.vendor and one.runs in counted
+    )
+    return on_nodes(map(_planned, found), operands=True)
+
+
+def own_of(vendor: VendorName, catalog: Catalog) -> tuple[DaemonSet, ...]:
+    """Return the DaemonSets that a cloud runs on all nodes."""
+    found = catalog.node_daemonsets.values()
+    return tuple(_planned(one) for one in found if one.vendor == vendor and one.runs == "always")
+
+
+def named(name: str, catalog: Catalog) -> DaemonSet:
+    """Return a DaemonSet of the catalogue."""
+    return _planned(catalog.node_daemonsets[name])
+
+
+def _planned(fact: NodeDaemonSet) -> DaemonSet:
+    return DaemonSet(
+        name=fact.name, cpu_millicores=fact.cpu_millicores, memory_mib=fact.memory_mib, pods=fact.pods
+    )
 
 
 def pause_container(catalog: Catalog) -> Mapping[str, Any]:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from gpu_platform.catalog import Catalog
-from gpu_platform.planning.clouds import daemonsets
 from gpu_platform.planning.clouds.aks.cluster import StackDemands, check_aks_cluster, plan_aks_cluster
 from gpu_platform.planning.clouds.aks.cluster_settings import cluster_settings
 from gpu_platform.planning.clouds.aks.identities import (
@@ -35,7 +34,7 @@ from gpu_platform.planning.clouds.aks.storage import (
     plan_aks_storage,
 )
 from gpu_platform.planning.clouds.aks.system_pool import size_system_nodes, system_room
-from gpu_platform.planning.clouds.daemonsets import DaemonSet, on_nodes
+from gpu_platform.planning.clouds.daemonsets import DaemonSet, named, on_nodes, own_of
 from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import (
     Cloud,
@@ -156,9 +155,8 @@ def _growing_nodes(system: AksSystemNodes) -> GrowingNodes | None:
 
 
 def _daemonsets(pool: PoolPlan, catalog: Catalog) -> tuple[DaemonSet, ...]:
-    del catalog
-    fabric = (daemonsets.INFINIBAND,) if pool.cloud_nodes.nic_resources else ()
-    return on_nodes((daemonsets.AKS, *fabric), operands=pool.software.operands)
+    fabric = (named("InfiniBand", catalog),) if pool.cloud_nodes.nic_resources else ()
+    return on_nodes((*own_of("azure", catalog), *fabric), operands=pool.software.operands)
 
 
 def _surge_nodes(pool: PoolPlan, cluster: CloudCluster) -> int:

@@ -8,9 +8,8 @@ from functools import partial
 from typing import Final
 
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
-from gpu_platform.planning.clouds import daemonsets
 from gpu_platform.planning.clouds.controllers import ControllerPods, Room, controller_pods, on_existing_nodes
-from gpu_platform.planning.clouds.daemonsets import DaemonSet, on_nodes
+from gpu_platform.planning.clouds.daemonsets import DISCOVERY, DaemonSet, named, on_nodes, own_of
 from gpu_platform.planning.clouds.documents import Document
 from gpu_platform.planning.clouds.eks.addresses import check_addresses
 from gpu_platform.planning.clouds.eks.cloud_nodes import surge_nodes
@@ -180,8 +179,16 @@ _POD_EGRESS: Final = (
     PodEgress(name="identity", cidr="169.254.170.23/32", ports=((80, "TCP"),)),
     PodEgress(name="identity-ipv6", cidr="fd00:ec2::23/128", ports=((80, "TCP"),)),
 )
-_VolumeDrivers = tuple[tuple[DaemonSet, str], ...]
+_VolumeDrivers = tuple[tuple[str, str], ...]
 """The DaemonSet and the add-on of each volume driver that storage classes need, except the EBS driver."""
+_OF_VOLUMES: Final[Mapping[str, tuple[str, str]]] = {
+    "nfs": ("efs-csi-node", "aws-efs-csi-driver"),
+    "efs": ("efs-csi-node", "aws-efs-csi-driver"),
+    "lustre": ("fsx-csi-node", "aws-fsx-csi-driver"),
+    "fsx-lustre": ("fsx-csi-node", "aws-fsx-csi-driver"),
+    "bucket": ("s3-csi-node", "aws-mountpoint-s3-csi-driver"),
+}
+"""DaemonSet and EKS add-on of the driver by type of storage class, and by type of existing storage."""
 
 
 def _scheduler(create: CreateEks) -> SchedulerPlan:
@@ -203,18 +210,17 @@ def _closed_ports(groups: Sequence[str]) -> str | None:
 
 def _volume_drivers(storage: Mapping[str, StorageClass]) -> _VolumeDrivers:
     systems = [getattr(entry, "system", entry.type) for entry in storage.values()]
-    drivers = daemonsets.EKS_VOLUMES
-    return tuple(dict.fromkeys(drivers[system] for system in systems if system in drivers))
+    return tuple(dict.fromkeys(_OF_VOLUMES[system] for system in systems if system in _OF_VOLUMES))
 
 
 def _daemonsets(drivers: _VolumeDrivers, pool: PoolPlan, catalog: Catalog) -> tuple[DaemonSet, ...]:
     """Return the DaemonSets on the nodes of a pool. They belong to add-ons, to drivers for storage classes, and to
     the EFA device plugin or DRA driver.
     """
-    volumes = (of_nodes for of_nodes, _ in drivers)
-    fabric = [daemonsets.EFA_PLUGIN] if pool.cloud_nodes.nic_resources else []
-    fabric += [daemonsets.DRANET] if pool.cloud_nodes.nic_devices is not None else []
-    return on_nodes((*daemonsets.EKS, *volumes, *fabric), operands=pool.software.operands)
+    volumes = (named(of_nodes, catalog) for of_nodes, _ in drivers)
+    fabric = [named("EFA device plugin", catalog)] if pool.cloud_nodes.nic_resources else []
+    fabric += [named("EFA DRA driver", catalog)] if pool.cloud_nodes.nic_devices is not None else []
+    return on_nodes((*own_of("aws", catalog), *volumes, *fabric), operands=pool.software.operands)
 
 
 def _check_together(
@@ -305,8 +311,8 @@ def _plan_controllers(
 def _demands(
     drivers: _VolumeDrivers, controllers: Sequence[ControllerPods], others: Sequence[Room], catalog: Catalog
 ) -> Demands:
-    volumes = (of_nodes for of_nodes, _ in drivers)
-    on_each = on_nodes((*daemonsets.EKS, *volumes, daemonsets.DISCOVERY), operands=False)
+    volumes = (named(of_nodes, catalog) for of_nodes, _ in drivers)
+    on_each = on_nodes((*own_of("aws", catalog), *volumes, DISCOVERY), operands=False)
     return Demands(controllers=controllers, on_nodes=on_each, others=others, catalog=catalog)
 
 

@@ -9,8 +9,7 @@ from typing import Final
 from gpu_platform.base import names
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.catalog.zones import google_region
-from gpu_platform.planning.clouds import daemonsets
-from gpu_platform.planning.clouds.daemonsets import DaemonSet, on_nodes
+from gpu_platform.planning.clouds.daemonsets import DaemonSet, of_pod, on_nodes, own_of
 from gpu_platform.planning.clouds.gke.buckets import SIDECAR
 from gpu_platform.planning.clouds.gke.cluster import StackDemands, check_gke_cluster, plan_gke_cluster
 from gpu_platform.planning.clouds.gke.cluster_settings import cluster_settings
@@ -222,8 +221,8 @@ def _growing_nodes(system: GkeSystemNodes) -> GrowingNodes | None:
 def _daemonsets(pool: PoolPlan, catalog: Catalog) -> tuple[DaemonSet, ...]:
     """Return GKE's own DaemonSets, and the program's DaemonSets that install the driver and GPUDirect."""
     assert isinstance(pool.cloud, GkePoolPlan)  # noqa: S101 - its pools are of this cloud
-    added = [daemonsets.of_pod(one.name, one.pod_spec) for one in plan_installers([(pool, pool.cloud)], catalog)]
-    return on_nodes((daemonsets.GKE, *added), operands=pool.software.operands)
+    added = [of_pod(one.name, one.pod_spec) for one in plan_installers([(pool, pool.cloud)], catalog)]
+    return on_nodes((*own_of("gcp", catalog), *added), operands=pool.software.operands)
 
 
 def _surge_nodes(pool: PoolPlan, cluster: CloudCluster) -> int:

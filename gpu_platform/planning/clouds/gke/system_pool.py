@@ -11,9 +11,8 @@ from dataclasses import replace
 from typing import Final
 
 from gpu_platform.catalog import Catalog, MachineType
-from gpu_platform.planning.clouds import daemonsets
 from gpu_platform.planning.clouds.controllers import ControllerPods, Room, controller_pods
-from gpu_platform.planning.clouds.daemonsets import on_nodes
+from gpu_platform.planning.clouds.daemonsets import DISCOVERY, on_nodes, own_of
 from gpu_platform.planning.clouds.gke.plan import CreateGkePlan
 from gpu_platform.planning.clouds.system_nodes import choose_system_type
 from gpu_platform.planning.decision import Decided
@@ -60,7 +59,7 @@ def _is_possible(machine: MachineType) -> bool:
 
 def system_room(machine_type: str, catalog: Catalog) -> Room:
     """Return the CPU and memory that a system node offers to controllers."""
-    on_each = on_nodes((daemonsets.GKE, daemonsets.DISCOVERY), operands=False)
+    on_each = on_nodes((*own_of("gcp", catalog), DISCOVERY), operands=False)
     return Room(*free_with(catalog.machine_types[machine_type], on_each))
 
 
