@@ -231,9 +231,9 @@ def test_what_is_written_is_read_again_by_the_catalogue() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["aws"], "add --region REGION"),
-        (["gcp", "--region", "us-central1"], "add --project PROJECT"),
-        (["azure", "--region", "eastus2"], "add --subscription ID, or --prices"),
+        (["aws"], "one of the arguments --region --names is required"),
+        (["gcp", "--region", "us-central1"], "required: --project"),
+        (["azure"], "required: --region"),
     ],
 )
 def test_what_is_missing_on_the_command_line_is_named(

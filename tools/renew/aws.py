@@ -8,18 +8,44 @@ are available, from botocore's model of the EC2 API.
 
 from __future__ import annotations
 
+import argparse
+import dataclasses
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from gpu_platform.catalog import Catalog
 from gpu_platform.online.aws.api import AwsApi
 from tools.renew.compare import DescribedType, Value
 
-VENDOR: Final = "aws"
 _ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}
 _GPU_NAMES: Final = re.compile(r"[gp]\d\w*(-\w+)?\.\w+")  # families p and g; g4ad has AMD GPUs
 PRICING_REGION: Final = "us-east-1"  # one of the few regions with a price list endpoint
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Add the options of AWS."""
+    what = command.add_mutually_exclusive_group(required=True)
+    what.add_argument("--region", action="append", help="compare in this region; repeatable")
+    what.add_argument(
+        "--names", action="store_true", help="compare only the names in botocore, without requests to AWS"
+    )
+    command.add_argument("--prices", action="store_true", help="also compare list prices")
+
+
+def look_up(options: argparse.Namespace, ours: Collection[str], catalog: Catalog) -> Sequence[DescribedType]:
+    """Return the machine types that AWS describes, of which `ours` are in the catalogue."""
+    if options.names:
+        new = [
+            DescribedType(name, {}, gpu="unknown") for name in sorted(named_types() - catalog.machine_types.keys())
+        ]
+        return [*(DescribedType(name, {}) for name in ours), *new]
+    seen = described({region: AwsApi(region) for region in options.region}, ours)
+    if options.prices:
+        api = AwsApi(PRICING_REGION)
+        seen = [dataclasses.replace(one, usd_per_hour=list_prices(api, one.name)) for one in seen]
+    return seen
 
 
 def named_types() -> frozenset[str]:

@@ -8,19 +8,51 @@ The list of SKUs requires the action Microsoft.Compute/skus/read. The prices are
 
 from __future__ import annotations
 
+import argparse
+import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from gpu_platform.catalog import Catalog
 from gpu_platform.online.azure.api import AzureApi
 from gpu_platform.online.finding import NotLookedAt
 from tools.renew.compare import DescribedType, Value
 
-VENDOR: Final = "azure"
 _ACTION: Final = "Microsoft.Compute/skus/read"
 _PRICES: Final = "https://prices.azure.com/api/retail/prices"
 _ARCHITECTURES: Final = {"x64": "amd64", "Arm64": "arm64"}
 _LARGEST_EPHEMERAL_GIB: Final = 2048
 _TIMEOUT: Final = (5, 60)  # seconds to connect, and to read
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Add the options of Azure."""
+    command.add_argument("--region", action="append", required=True, help="compare in this region; repeatable")
+    command.add_argument("--prices", action="store_true", help="also compare list prices")
+    command.add_argument(
+        "--subscription", help="ID of your subscription; without it, only prices, which need no credentials"
+    )
+
+
+def look_up(options: argparse.Namespace, ours: Collection[str], catalog: Catalog) -> Sequence[DescribedType]:
+    """Return the facts of all sizes, of which `ours` are in the catalogue, and the prices of sizes with GPUs. The
+    prices of other sizes are those of their vCPUs, and differ from rounded prices.
+    """
+    if options.subscription:
+        seen = described(AzureApi(options.subscription), options.subscription, options.region, ours)
+    else:
+        seen = [DescribedType(name, {}) for name in ours]
+    if options.subscription and not options.prices:
+        return seen
+    import requests
+
+    session = requests.Session()
+    return [
+        dataclasses.replace(one, usd_per_hour=list_prices(session, one.name))
+        if one.name in ours and catalog.has_gpus(one.name)
+        else one
+        for one in seen
+    ]
 
 
 def described(

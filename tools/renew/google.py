@@ -6,15 +6,27 @@ prices of components, and names the machine type only in a component's descripti
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from gpu_platform.catalog import Catalog
 from gpu_platform.online.google.api import GoogleApi
 from tools.renew.compare import DescribedType, Value
 
-VENDOR: Final = "gcp"
 _PERMISSION: Final = "compute.machineTypes.list"
 _ARCHITECTURES: Final = {"X86_64": "amd64", "ARM64": "arm64"}
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Add the options of Google Cloud."""
+    command.add_argument("--region", action="append", required=True, help="compare in this region; repeatable")
+    command.add_argument("--project", required=True, help="your project for the requests to Google Cloud")
+
+
+def look_up(options: argparse.Namespace, ours: Collection[str], _: Catalog) -> Sequence[DescribedType]:
+    """Return the machine types that Google describes, of which `ours` are in the catalogue."""
+    return described(GoogleApi(), options.project, ours)
 
 
 def described(api: GoogleApi, project: str, wanted: Collection[str]) -> Sequence[DescribedType]:
