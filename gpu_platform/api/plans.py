@@ -1,6 +1,5 @@
 """Stacks and their plans: functions that load them by name, the types of a plan, and facts about it."""
 
-from gpu_platform.planning.clouds.operating_system import os_release
 from gpu_platform.planning.monitoring import grafana
 from gpu_platform.planning.nodes.section import Labels, Taint
 from gpu_platform.planning.operator import UNREQUESTED
@@ -34,5 +33,4 @@ __all__ = [
     "grafana",
     "kubernetes_warnings",
     "load_stack",
-    "os_release",
 ]

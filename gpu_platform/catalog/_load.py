@@ -163,6 +163,14 @@ class Catalog:
         family = self.families.get((machine.vendor, family_of(machine)))
         return family.rdma_drivers if family is not None else None
 
+    def os_release(self, vendor: str, image: str) -> tuple[str, str | None] | None:
+        """Return the ID and VERSION_ID of an image type or family of node images, or None if it is not known."""
+        for (of_vendor, family), one in self.node_images.items():
+            types = (*one.image_types.values(), *(one.plain_image_types or {}).values())
+            if of_vendor == vendor and image in (family, *types):
+                return one.os_release
+        return None
+
     def burn_in_limit(self, machine: MachineType, measure: Measure) -> BurnInLimit | None:
         """Return the minimum bandwidth of healthy machines of a type, or None if no minimum is published.
 

@@ -494,6 +494,9 @@ class NodeImage(Fact):
 
     family: Literal["al2023", "bottlerocket", "cos", "ubuntu", "ubuntu2204", "ubuntu2404", "azurelinux3"]
     vendor: CloudVendor
+    os_release: tuple[str, str | None] = Field(
+        description="ID and VERSION_ID of /etc/os-release; the version is None if the family has several"
+    )
     image_types: dict[Literal["amd64", "arm64"], str] = Field(
         description="ami_type on EKS, image_type on GKE or osSKU on AKS"
     )

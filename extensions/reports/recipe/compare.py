@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 from extensions.reports.recipe.document import Constraint, Criteria, Recipe
-from gpu_platform.api.plans import EnvironmentPlan, os_release
+from gpu_platform.api.plans import EnvironmentPlan
 from gpu_platform.base.versions import version_numbers
 from gpu_platform.catalog import Catalog
 
@@ -55,7 +55,7 @@ _OPERATORS: Final[Mapping[str, Callable[[tuple[int, ...], tuple[int, ...]], bool
     ">": operator.gt,
     "<": operator.lt,
 }
-_SERVICES: Final = {"eks": "eks", "gke": "gke", "aks": "aks", "kind": "sandbox"}
+_OTHER_NAMES: Final = {"kind": "sandbox"}  # of providers
 _SYSTEMS: Final = {"amazonlinux": "amzn", "cos": "cos", "ubuntu": "ubuntu"}
 _MEASURED: Final = "measured on the nodes after the deployment, not planned"
 
@@ -90,8 +90,9 @@ def components(recipe: Recipe, plan: EnvironmentPlan, catalog: Catalog) -> tuple
 
 def _criteria(criteria: Criteria, plan: EnvironmentPlan, catalog: Catalog) -> Iterator[ConstraintResult]:
     models = {pool.gpu_model for pool in plan.pools if pool.has_gpus}
+    service = _OTHER_NAMES.get(criteria.service, criteria.service)
     found: dict[str, tuple[str, bool]] = {
-        "service": (plan.cluster.provider, _SERVICES.get(criteria.service) == plan.cluster.provider),
+        "service": (plan.cluster.provider, service == plan.cluster.provider),
         "accelerator": (
             ", ".join(sorted(models)),
             any(model.partition("-")[0] == criteria.accelerator for model in models),
@@ -158,7 +159,7 @@ def _of_nodes(
     name: str, value: str, plan: EnvironmentPlan, part: int, holds: Callable[[str], bool]
 ) -> ConstraintResult:
     """Compare the os-release of the nodes in all pools. `part` is 0 for ID or 1 for VERSION_ID."""
-    systems = [os_release(pool.cloud) for pool in plan.pools]
+    systems = [pool.cloud_nodes.os_release for pool in plan.pools]
     values = [system[part] if system is not None else None for system in systems]
     known = sorted({one for one in values if one is not None})
     if any(not holds(one) for one in known):

@@ -22,6 +22,12 @@ def fields_text(platform: str, name: str, pool_path: str) -> str:
     return joined([f"{pool_path}.{of_pool[0]}", *of_pool[1:]] if of_pool else fields, "or")
 
 
+def property_of(field: str, platform: str) -> str | None:
+    """Return the property that a pool's field sets on a platform, or None."""
+    found = declared_properties().items()
+    return next((name for (of, name), fields in found if of == platform and field in fields), None)
+
+
 @cache
 def declared_properties() -> Mapping[tuple[str, str], tuple[str, ...]]:
     """Return the fields that set each property, in the order in which the models declare them.

@@ -11,6 +11,7 @@ from gpu_platform.base.errors import Problem
 from gpu_platform.base.quantity import counted, duration_text
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.changes import durations
+from gpu_platform.planning.changes.declared_properties import property_of
 from gpu_platform.planning.changes.deployed import (
     NOT_DEPLOYED,
     evicting_taints,
@@ -49,9 +50,6 @@ _EMPTY_FIRST: Final = (
     "undo the change, set {path}.count.desired: 0 and min: 0, and run `up`; "
     "then make the change again, run `up`, and restore count; nothing was changed"
 )
-# Property that contains the zones of a pool, by platform.
-# On these platforms, a pool keeps its present zones if the stack file no longer sets zones.
-_ZONES: Final = {"eks": "subnet_ids", "gke": "node_locations", "aks": "availability_zones"}
 _PARTITIONED: Final = "a GPU is partitioned again only while no process uses it"
 # The operator's upgrade controller is on by default, and upgrades one node at a time (maxParallelUpgrades).
 # Source: NVIDIA GPU Operator docs, "GPU Driver Upgrades", read 2026-11-22.
@@ -212,7 +210,7 @@ def impacts_of_left_zones(
     replaced = recreated_pools(changes)
     for pool in plan.pools:
         platform, deployed = platform_of(pool), mapping_of(previous.get(pool.name))
-        name = _ZONES.get(platform)
+        name = property_of("zones", platform)
         if name is None or deployed.get("platform") != platform or pool.name in replaced:
             continue
         old = mapping_of(deployed.get("properties")).get(name, ALL_ZONES)

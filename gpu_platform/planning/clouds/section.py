@@ -431,6 +431,10 @@ class CloudNodes:
     """How the pool's nodes are rolled, including the limits of the rolling update."""
     alternatives: tuple[str, ...] = ()
     """Other machine types that the pool's nodes may have."""
+    os_release: tuple[str, str | None] | None = None
+    """ID and VERSION_ID of the nodes' operating system, as in /etc/os-release, or None if it is not known. The
+    version is None if the node image is available in several versions.
+    """
     account_needs: tuple[AccountNeed, ...] = ()
     """Resources that the account must have before the pool can have nodes."""
     created_on_demand: str | None = None

@@ -29,6 +29,7 @@ def agent_pool_nodes(plan: AksPoolPlan, region: str, catalog: Catalog) -> CloudN
             at_a_time=1 if upgrade is None else upgrade.max_surge + upgrade.max_unavailable,
             image="the newest node image",
         ),
+        os_release=catalog.os_release("azure", plan.os_sku),
         autoscaled=plan.autoscaled,
         sets_size="on-creation" if plan.autoscaled else "always",
         replacement="AKS agent pool of the node: az aks nodepool delete-machines --machine-names NODE deletes it, "

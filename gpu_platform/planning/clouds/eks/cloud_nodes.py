@@ -75,6 +75,7 @@ def node_group_nodes(plan: EksPoolPlan, cluster: EksCluster, catalog: Catalog) -
             image=rolled_image("image.release", plan.release_version) if plan.ami is None else "",
         ),
         alternatives=plan.alternatives,
+        os_release=catalog.os_release("aws", plan.ami_type),
         huge_pages_mib=catalog.vendors["aws"].rdma_huge_pages_mib if efa else plan.huge_pages * HUGE_PAGE_MIB,
         autoscaled=plan.autoscaled,
         sets_size="on-edit" if plan.keeps_size else "always",
@@ -157,6 +158,8 @@ def karpenter_nodes(plan: KarpenterPoolPlan, cluster: EksCluster, catalog: Catal
     grace = int(parse_duration(template["terminationGracePeriod"]))
     spot = "spot" in requirements["karpenter.sh/capacity-type"]
     efa = plan.efa_interfaces
+    terms = plan.node_class.get("amiSelectorTerms", ())
+    alias = next((str(term["alias"]) for term in terms if "alias" in term), "")
     return CloudNodes(
         platform=plan.kind,
         protect=plan.protect,
@@ -169,6 +172,7 @@ def karpenter_nodes(plan: KarpenterPoolPlan, cluster: EksCluster, catalog: Catal
         timeouts=Timeouts(delete=grace + TERMINATION_SECONDS),
         roll_limits=_karpenter_rolls(plan, grace),
         alternatives=tuple(requirements["node.kubernetes.io/instance-type"][1:]),
+        os_release=catalog.os_release("aws", alias.partition("@")[0]),
         # Karpenter's role is not allowed to create the service-linked role for EC2 Spot.
         account_needs=(_SPOT_ROLE,) if spot else (),
         created_on_demand="created by Karpenter for pending pods",

@@ -36,6 +36,7 @@ def node_pool_nodes(plan: GkePoolPlan, catalog: Catalog) -> CloudNodes:
         roll_limits=limits,
         created_on_demand="created by GKE when it has the capacity" if plan.flex_start else None,
         huge_pages_mib=plan.huge_pages * HUGE_PAGE_MIB,
+        os_release=catalog.os_release("gcp", plan.image_type),
         autoscaled=plan.autoscaled,
         sets_size="on-creation" if plan.autoscaled else "always",
         equal_zones=True,
