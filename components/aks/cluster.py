@@ -8,10 +8,10 @@ import pulumi
 import pulumi_azure as azure
 import pulumi_kubernetes as k8s
 
-from components._cloud import AksOutputs
 from components._kubernetes_provider import kubernetes_provider
 from components._options import child_options, custom_timeouts
 from components.aks.network import AksNetwork, AksNetworkArgs
+from components.aks.outputs import AksOutputs
 from gpu_platform.base.errors import BadInput
 from gpu_platform.planning.clouds.aks.existing_cluster import ExistingAks, require_fit
 from gpu_platform.planning.clouds.aks.kubeconfig import aks_kubeconfig

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_azure as azure
 
-from components._cloud import AksOutputs, TeamIdentityOutputs
+from components._cloud import TeamIdentityOutputs
 from components._options import child_options
+from components.aks.outputs import AksOutputs
 from gpu_platform.planning.clouds.aks.identities import (
     AUDIENCE,
     CLIENT_ID,

@@ -8,8 +8,8 @@ from typing import Any
 import pulumi
 import pulumi_azure as azure
 
-from components._cloud import AksOutputs
 from components._options import child_options, custom_timeouts
+from components.aks.outputs import AksOutputs
 from components.mig_guard import guarded
 from gpu_platform.base.quantity import parse_memory_mib
 from gpu_platform.planning.clouds.aks.plan import MAX_PODS, AksPoolPlan, AksUpgrade

@@ -10,7 +10,6 @@ import pulumi
 import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 
-from components._cloud import EksOutputs
 from components._kubernetes_provider import kubernetes_provider
 from components._options import child_options
 from components.eks.control_plane import EksControlPlane, EksControlPlaneArgs
@@ -18,6 +17,7 @@ from components.eks.iam import service_role
 from components.eks.logins import create_logins
 from components.eks.lookup import look_up
 from components.eks.network import EksVpc, EksVpcArgs, JoinedVpc, existing_vpc
+from components.eks.outputs import EksOutputs
 from components.eks.system import EksSystem, EksSystemArgs
 from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan, ExistingVpcPlan
 from gpu_platform.planning.clouds.eks.kubeconfig import eks_kubeconfig

@@ -9,9 +9,9 @@ import pulumi
 import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 
-from components._cloud import EksOutputs
 from components._options import child_options
 from components.eks.iam import pod_role
+from components.eks.outputs import EksOutputs
 from gpu_platform.planning.clouds.eks.cluster_plan import ClusterAutoscalerPlan
 
 # Helm waits for the pods, and the system nodes may still be starting.

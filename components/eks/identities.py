@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from components._cloud import EksOutputs, TeamIdentityOutputs
+from components._cloud import TeamIdentityOutputs
 from components._options import child_options
 from components.eks.iam import pod_role
+from components.eks.outputs import EksOutputs
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.identities import EksIdentities, TeamRole
 

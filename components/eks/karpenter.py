@@ -10,9 +10,9 @@ import pulumi
 import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 
-from components._cloud import EksOutputs
 from components._options import child_options
 from components.eks.iam import pod_role
+from components.eks.outputs import EksOutputs
 from gpu_platform.planning.clouds.eks.cluster_plan import KarpenterControllerPlan
 from gpu_platform.planning.clouds.eks.karpenter_controller import controller_policy, queue_policy
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pulumi
 
-from components._cloud import EksOutputs
 from components._kubernetes_object import KubernetesObject
 from components._options import child_options, custom_timeouts
+from components.eks.outputs import EksOutputs
 from components.eks.placement_group import create_placement_group
 from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
 from gpu_platform.planning.pools.section import PoolPlan

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from components._cloud import EksOutputs
 from components._options import child_options, custom_timeouts
 from components.eks.launch_template import block_device, metadata_options, no_reservation, tag_specifications
+from components.eks.outputs import EksOutputs
 from components.eks.placement_group import create_placement_group
 from components.eks.resized import resized as resized_now
 from components.mig_guard import guarded

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from components._cloud import EksOutputs
 from components._options import child_options, retained
 from components.eks.addon import create_addon
+from components.eks.outputs import EksOutputs
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.storage import LUSTRE_PORTS, NFS_PORT, FileSystemPlan
 from gpu_platform.planning.clouds.eks.storage import EksStorage as Plan

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from components._cloud import EksOutputs
 from components._options import child_options, custom_timeouts
 from components.eks.addon import create_addon
 from components.eks.launch_template import block_device, metadata_options, no_reservation, tag_specifications
+from components.eks.outputs import EksOutputs
 from components.eks.resized import resized
 from gpu_platform.base.names import SYSTEM_NODES
 from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan, SystemPool

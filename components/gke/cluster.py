@@ -9,7 +9,6 @@ import pulumi
 import pulumi_gcp as gcp
 import pulumi_kubernetes as k8s
 
-from components._cloud import GkeOutputs
 from components._kubernetes_provider import kubernetes_provider
 from components._options import child_options, custom_timeouts, retained
 from components.gke._nodes import METADATA_MODE
@@ -21,6 +20,7 @@ from components.gke.networks import (
     GkePodNetworksArgs,
     JoinedNetworks,
 )
+from components.gke.outputs import GkeOutputs
 from components.gke.system_pool import FIRST_DISK_TYPE, FIRST_POOL_NODES, create_system_pool, node_settings
 from components.gke.vpc import PODS_RANGE, SERVICES_RANGE, GkeVpc, GkeVpcArgs
 from gpu_platform.base.errors import BadInput

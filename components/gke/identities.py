@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_gcp as gcp
 
-from components._cloud import GkeOutputs, TeamIdentityOutputs
+from components._cloud import TeamIdentityOutputs
 from components._options import child_options
+from components.gke.outputs import GkeOutputs
 from gpu_platform.planning.clouds.gke.identities import GkeIdentities
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_gcp as gcp
 
-from components._cloud import GkeOutputs
 from components._options import child_options, custom_timeouts
 from components.gke._nodes import INTEGRITY_MONITORING, METADATA_MODE, OAUTH_SCOPES
+from components.gke.outputs import GkeOutputs
 from components.mig_guard import guarded
 from gpu_platform.planning.clouds.gke.plan import (
     Accelerator,

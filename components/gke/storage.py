@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_gcp as gcp
 
-from components._cloud import GkeOutputs
 from components._options import child_options
+from components.gke.outputs import GkeOutputs
 from components.storage import ClassParameters
 from gpu_platform.planning.clouds.gke.existing_file_systems import LUSTRE_PORTS
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import pulumi
 
-from components._cloud import AksOutputs
 from components._cloud_sdk import components_of
 from components.public._connection import Connection, NewPool, PoolNodes
 from gpu_platform.planning.clouds.aks.plan import AksClusterPlan
@@ -16,6 +15,7 @@ from gpu_platform.planning.clouds.aks.plan import AksClusterPlan
 def _create_pool(new: NewPool) -> PoolNodes:
     components_of("aks")  # imports the SDK first, so that the error for a missing SDK names the extra
     from components.aks.node_pool import AksNodePool, AksNodePoolArgs
+    from components.aks.outputs import AksOutputs
     from components.aks.provider import azure_provider
 
     plan: AksClusterPlan = new.plan

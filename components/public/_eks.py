@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pulumi
 
-from components._cloud import EksOutputs
 from components._cloud_sdk import components_of
 from components.public._connection import Connection, NewPool, PoolNodes, missing_keys
 from gpu_platform.base.errors import Problem
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.pools.section import PoolPlan
+
+if TYPE_CHECKING:
+    from components.eks.outputs import EksOutputs
 
 _NEEDED = {
     "subnets": "ids of the private subnets by zone",
@@ -64,6 +66,8 @@ def _create_pool(new: NewPool) -> PoolNodes:
 
 
 def _outputs(plan: EksClusterPlan, cluster: Mapping[str, Any], provider: pulumi.ProviderResource) -> EksOutputs:
+    from components.eks.outputs import EksOutputs
+
     group = pulumi.Output.from_input(cluster["cluster_security_group_id"])
     role = pulumi.Output.from_input(cluster["node_role_arn"])
     efa: pulumi.Input[str] | None = cluster.get("efa_security_group_id")

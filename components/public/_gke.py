@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import pulumi
 
-from components._cloud import GkeOutputs
 from components._cloud_sdk import components_of
 from components.public._connection import Connection, NewPool, PoolNodes, missing_keys
 from gpu_platform.base.errors import Problem
@@ -45,6 +44,7 @@ def _create_pool(new: NewPool) -> PoolNodes:
     import pulumi_gcp as gcp
 
     from components.gke.node_pool import GkeNodePool, GkeNodePoolArgs
+    from components.gke.outputs import GkeOutputs
 
     plan: GkeClusterPlan = new.plan
     provider = new.component.get_provider("gcp:container/nodePool:NodePool") or gcp.Provider(

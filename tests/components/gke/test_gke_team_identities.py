@@ -10,8 +10,8 @@ import pulumi_gcp as gcp
 import pytest
 from pulumi.runtime.mocks import MockCallArgs, MockResourceArgs, Mocks
 
-from components._cloud import GkeOutputs
 from components.gke.identities import GkeTeamIdentities, GkeTeamIdentitiesArgs
+from components.gke.outputs import GkeOutputs
 from gpu_platform.deploy.recorded.properties import UNKNOWN
 from gpu_platform.planning.clouds.gke.identities import GkeIdentities
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
