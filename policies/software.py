@@ -6,7 +6,6 @@ Source: the catalogue's operator releases and GPUs, each with NVIDIA's page and 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from gpu_platform.base import names
 from gpu_platform.catalog import OperatorRelease
@@ -15,12 +14,6 @@ from policies._inputs import Value
 from policies._pools import pools
 from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import ObjectSubject, Stack
-
-_CLUSTER_VERSIONS: Final = {
-    "aws:eks/cluster:Cluster": "version",
-    "gcp:container/cluster:Cluster": "minMasterVersion",
-    "azure:containerservice/kubernetesCluster:KubernetesCluster": "kubernetesVersion",
-}
 
 
 class _Operator(ObjectSubject):  # pyrefly: ignore[bad-class-definition] - not a dataclass
@@ -57,9 +50,10 @@ def _version_of(found: GpuOperator) -> Value:
 def _kubernetes(stack: Stack, release: OperatorRelease) -> Iterator[Breach]:
     low, high = (_minor(one) for one in release.kubernetes)
     for resource in stack.resources:
-        if (field := _CLUSTER_VERSIONS.get(resource.type)) is None:
+        known = stack.catalog.cloud_resources.get(resource.type)
+        if known is None or known.kubernetes is None:
             continue
-        version = resource.inputs.get(field)
+        version = resource.inputs.get(known.kubernetes)
         minor = _minor(version.text() or "")
         if minor is not None and low is not None and high is not None and not low <= minor <= high:
             yield Breach(

@@ -4,6 +4,7 @@ from gpu_platform.catalog._load import Catalog, load_catalog, read_catalog
 from gpu_platform.catalog.models import (
     AwsFamily,
     Chart,
+    CloudResource,
     ContainerImage,
     ControllerPod,
     DrainLimit,
@@ -42,6 +43,7 @@ __all__ = [
     "AwsFamily",
     "Catalog",
     "Chart",
+    "CloudResource",
     "ContainerImage",
     "ControllerPod",
     "DrainLimit",

@@ -23,6 +23,7 @@ from gpu_platform.catalog.models import (
     BurnInLimit,
     CatalogFile,
     Chart,
+    CloudResource,
     ContainerImage,
     Controller,
     DrainLimit,
@@ -86,6 +87,7 @@ class Catalog:
     infiniband_series: Mapping[str, InfinibandSeries]
     fabric_pods: Mapping[str, FabricPods]  # by GPUDirect stack: tcpx, tcpxo, rdma
     node_images: Mapping[tuple[str, str], NodeImage]  # by vendor (aws, gcp, azure) and family
+    cloud_resources: Mapping[str, CloudResource]  # by Pulumi type
     eks_addons: Mapping[str, EksAddon]
     eks_registries: Mapping[str, EksRegistry]  # by region
     charts: Mapping[str, Chart]

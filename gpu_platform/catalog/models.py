@@ -525,6 +525,22 @@ class NodeImage(Fact):
         return (plain or self.image_types)[machine.arch]
 
 
+class CloudResource(Fact):
+    """A type of a cloud's resources, with the inputs and errors that are read for all clouds."""
+
+    name: str = Field(description="Pulumi type, such as aws:eks/cluster:Cluster")
+    kubernetes: str | None = Field(default=None, description="input with the Kubernetes version of a cluster")
+    always_encrypted_by: str | None = Field(
+        default=None, description="vendor that always encrypts Secrets and disks of a cluster, or None"
+    )
+    own_keys: dict[str, str] = Field(
+        default_factory=dict, description="inputs that name a customer-managed key, with the data that it encrypts"
+    )
+    creation_failed: str | None = Field(
+        default=None, description="regular expression for errors after which a creation cannot succeed, or None"
+    )
+
+
 class EksAddon(Fact):
     """An EKS add-on, pinned for each Kubernetes version that a new cluster may have."""
 
@@ -1076,6 +1092,7 @@ class CatalogFile(Fact):
     infiniband_series: tuple[InfinibandSeries, ...] = ()
     fabric_pods: tuple[FabricPods, ...] = ()
     node_images: tuple[NodeImage, ...] = ()
+    cloud_resources: tuple[CloudResource, ...] = ()
     eks_addons: tuple[EksAddon, ...] = ()
     eks_registries: tuple[EksRegistry, ...] = ()
     charts: tuple[Chart, ...] = ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, cast
@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 from gpu_platform.api.documents import Environment
 from gpu_platform.api.plans import EnvironmentPlan, PoolPlan, kubernetes_warnings
 from gpu_platform.api.program import ResourceRecord
-from gpu_platform.catalog import Catalog
+from gpu_platform.catalog import Catalog, CloudResource
 
 _SPOT: Final = "spot"
 _SCRAPE: Final = (
@@ -25,11 +25,6 @@ _SCRAPE: Final = (
 )
 _SIMULATED: Final = "sandbox"
 _AKS_CLUSTER: Final = "azure:containerservice/kubernetesCluster:KubernetesCluster"
-# The vendor that always encrypts, and the inputs that name customer-managed keys, by type of the cluster.
-_ALWAYS_ENCRYPTED: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
-    "gcp:container/cluster:Cluster": ("Google", {"databaseEncryption": "Secrets"}),
-    _AKS_CLUSTER: ("Microsoft", {"keyManagementService": "Secrets", "diskEncryptionSetId": "disks of nodes"}),
-}
 _HOURS_A_MONTH: Final = 730  # same number of hours as in `budget`
 
 
@@ -291,27 +286,10 @@ def _encryption(subject: Subject) -> _Found:
     found = _Findings("cluster")
     created = False
     for one in subject.resources:
-        if one.type == "aws:eks/cluster:Cluster":
+        known = subject.catalog.cloud_resources.get(one.type)
+        if known is not None and known.kubernetes is not None:
             created = True
-            if one.inputs.get("encryptionConfig"):
-                found.evidence.append("the cluster's Secrets are encrypted with a KMS key")
-            else:
-                found.lack(
-                    "the cluster's Secrets are not encrypted with a KMS key that you manage",
-                    "cluster.create",
-                    "set kms_key",
-                )
-        elif one.type in _ALWAYS_ENCRYPTED:
-            created = True
-            vendor, own_keys = _ALWAYS_ENCRYPTED[one.type]
-            found.evidence.append(
-                f"the cluster's Secrets and all disks are encrypted, by default with {vendor}'s keys"
-            )
-            found.evidence += [
-                f"{what}: encrypted with a key that you manage"
-                for field, what in own_keys.items()
-                if one.inputs.get(field)
-            ]
+            _check_cluster(one, known, found)
         elif one.type == "aws:ec2/launchTemplate:LaunchTemplate":
             _check_volumes(one, found)
     unencrypted = [one for one in subject.resources if _is_plain_class(one)]
@@ -405,6 +383,24 @@ def _network(subject: Subject) -> _Found:
     else:
         found.lack("the network plugin of the plan does not enforce NetworkPolicies", "cluster", "report it")
     return found.found()
+
+
+def _check_cluster(cluster: ResourceRecord, known: CloudResource, found: _Findings) -> None:
+    """Add whether the cluster's data is encrypted, and with whose keys."""
+    keys = [what for field, what in known.own_keys.items() if cluster.inputs.get(field)]
+    if (vendor := known.always_encrypted_by) is not None:
+        found.evidence.append(
+            f"the cluster's Secrets and all disks are encrypted, by default with {vendor}'s keys"
+        )
+        found.evidence += [f"{what}: encrypted with a key that you manage" for what in keys]
+    elif "Secrets" in keys:
+        found.evidence.append("the cluster's Secrets are encrypted with a KMS key")
+    else:
+        found.lack(
+            "the cluster's Secrets are not encrypted with a KMS key that you manage",
+            "cluster.create",
+            "set kms_key",
+        )
 
 
 def _enforced(resources: Sequence[ResourceRecord]) -> str | None:

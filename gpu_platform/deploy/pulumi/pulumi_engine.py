@@ -15,6 +15,7 @@ from pulumi import automation
 from gpu_platform.base.errors import Finding, UnknownOutcome
 from gpu_platform.base.names import FAILED_VARIABLE
 from gpu_platform.base.paths import PROJECT_ROOT
+from gpu_platform.catalog import load_catalog
 from gpu_platform.deploy.changes import Action, Change, Changes, FieldChange
 from gpu_platform.deploy.pulumi.pulumi_cli import PulumiCli
 from gpu_platform.deploy.pulumi.pulumi_output import OnlyChanges, WithoutInterruptions
@@ -73,26 +74,6 @@ class FailedOperations:
     creations: tuple[str, ...]
 
 
-# Errors that mean that the creation of a resource of this type has failed and cannot still succeed.
-# Other errors do not mean this: a node pool may still lack nodes, or the provider may have stopped waiting.
-# A failed update of an AKS pool has a different error.
-# Sources: NodegroupStatus and AddonStatus of the EKS API; resourceContainerNodePoolCreate of
-# terraform-provider-google; resourceKubernetesClusterNodePoolCreate of terraform-provider-azurerm, and
-# PollingFailedError of its go-azure-sdk; crossplane-contrib/provider-aws#1447; read 2026-11-30.
-_ENDED: Final = r".*polling (failed|was cancelled)"
-_FAILED_CREATIONS: Final[Mapping[str, re.Pattern[str]]] = {
-    "aws:eks/addon:Addon": re.compile("'CREATE_FAILED'"),
-    "aws:eks/nodeGroup:NodeGroup": re.compile("'CREATE_FAILED'"),
-    "azure:containerservice/kubernetesCluster:KubernetesCluster": re.compile(
-        rf"creating Kubernetes Cluster \({_ENDED}", re.DOTALL
-    ),
-    "azure:containerservice/kubernetesClusterNodePool:KubernetesClusterNodePool": re.compile(
-        rf"creating Agent Pool \({_ENDED}", re.DOTALL
-    ),
-    "gcp:container/nodePool:NodePool": re.compile('error state "ERROR"'),
-}
-
-
 def failed_operations(resources: Sequence[Mapping[str, Any]]) -> FailedOperations:
     """Return the failed operations that the resources of a state record."""
     failed = [one for one in resources if one.get("initErrors")]
@@ -103,8 +84,11 @@ def failed_operations(resources: Sequence[Mapping[str, Any]]) -> FailedOperation
 
 
 def _creation_failed(resource: Mapping[str, Any]) -> bool:
-    pattern = _FAILED_CREATIONS.get(str(resource["type"]))
-    return pattern is not None and any(pattern.search(str(error)) for error in resource["initErrors"])
+    """Return whether the errors of a resource mean that its creation has failed and cannot still succeed."""
+    known = load_catalog().cloud_resources.get(str(resource["type"]))
+    if known is None or known.creation_failed is None:
+        return False
+    return any(re.search(known.creation_failed, str(error)) for error in resource["initErrors"])
 
 
 def _created_again(stack: automation.Stack, failed: FailedOperations) -> dict[str, Any]:
