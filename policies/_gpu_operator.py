@@ -14,7 +14,8 @@ from gpu_platform.base import names
 from gpu_platform.catalog import Gpu
 from policies._inputs import NotVisible, Value
 from policies._mig_profiles import mig_tables
-from policies._pools import NodePool, Sharing, SharingMode, pools
+from policies._node_pool import NodePool, Sharing, SharingMode
+from policies._pools import pools
 from policies._stack import Resource, Stack
 
 MIG_DISABLED: Final = "all-disabled"

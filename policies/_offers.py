@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from gpu_platform.base import names
 from policies._gpu_operator import device_plugin_config_of, mig_instances_of, mig_strategy_of
-from policies._pools import NodePool
+from policies._node_pool import NodePool
 from policies._stack import Stack
 
 

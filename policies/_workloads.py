@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from gpu_platform.base import names
 from policies._inputs import NotVisible, Value
+from policies._node_pool import NodePool, NodeTaint
 from policies._pod_templates import (
     BATCH_KINDS,
     KINDS,
@@ -17,7 +18,7 @@ from policies._pod_templates import (
     pod_templates,
     trainers,
 )
-from policies._pools import NodePool, NodeTaint, pools
+from policies._pools import pools
 from policies._stack import ObjectSubject, Stack
 
 # Objects of these kinds may contain pod specs but start no pods. For TrainJobs, see `additions`.

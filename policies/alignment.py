@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from gpu_platform.base import names
 from gpu_platform.catalog import MachineType
 from policies._inputs import Value
+from policies._node_pool import NodePool
 from policies._offers import units_per_node
-from policies._pools import NodePool
 from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import Stack
 from policies._workloads import Workload, workloads

@@ -1,7 +1,8 @@
 """Public API for company rules: the types that define a rule, and views of the resources of a stack."""
 
 from policies._inputs import NotVisible, Value
-from policies._pools import NodePool, pools
+from policies._node_pool import NodePool
+from policies._pools import pools
 from policies._rule import Breach, Level, Rule, Settings, Severity
 from policies._stack import ObjectSubject, Resource, Stack
 from policies._workloads import Container, Workload, workloads

@@ -11,8 +11,9 @@ from pydantic import Field
 from gpu_platform.base import names
 from policies._gpu_operator import allocates_by_claims
 from policies._inputs import NotVisible, Value
+from policies._node_pool import NodePool
 from policies._offers import shares, units_per_node
-from policies._pools import NodePool, pools
+from policies._pools import pools
 from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import ObjectSubject, Resource, Stack
 from policies.queues import reaches

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpu_platform.base import names
+from policies._eks_pools import EKS_LAUNCH_TEMPLATE, EksNodeGroup
 from policies._inputs import NotVisible, Value
-from policies._pools import EKS_LAUNCH_TEMPLATE, EksNodeGroup, NodePool, pools
+from policies._node_pool import NodePool
+from policies._pools import pools
 from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import ObjectSubject, Resource, Stack
 from policies._workloads import Workload, workloads
@@ -68,15 +70,15 @@ def _unrequested(
 
 
 def _has_efa(pool: NodePool) -> bool:
-    return _has_interfaces(pool, "aws") and pool.label("vpc.amazonaws.com/efa.present").text() == "true"
+    return _has_interfaces(pool) and pool.label("vpc.amazonaws.com/efa.present").text() == "true"
 
 
 def _has_infiniband(pool: NodePool) -> bool:
-    return _has_interfaces(pool, "azure") and pool.label(names.INFINIBAND_LABEL).text() == "true"
+    return _has_interfaces(pool) and pool.label(names.INFINIBAND_LABEL).text() == "true"
 
 
-def _has_interfaces(pool: NodePool, vendor: str) -> bool:
-    counts = [machine.rdma_interfaces for machine in pool.machines if machine.vendor == vendor]
+def _has_interfaces(pool: NodePool) -> bool:
+    counts = [machine.rdma_interfaces for machine in pool.machines]
     return bool(counts) and min(counts) > 0
 
 

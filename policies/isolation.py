@@ -18,7 +18,8 @@ from gpu_platform.catalog.pod_devices import DEVICE_ANNOTATIONS, NO_DEVICES, RUN
 from gpu_platform.catalog.pod_limits import BARE_POD, LEAVING_TAINTS
 from gpu_platform.catalog.pod_networks import JOINED_NETWORKS, chooses_network
 from policies._fabric_pods import FabricPod
-from policies._pools import NodeTaint, pools
+from policies._node_pool import NodeTaint
+from policies._pools import pools
 from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import ObjectSubject, Stack
 from policies._workloads import Container, Workload, covers, with_additions, workloads

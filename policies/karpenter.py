@@ -10,7 +10,8 @@ from typing import Final
 
 from gpu_platform.base import names
 from gpu_platform.catalog.pod_limits import KEEP_FROM_KARPENTER
-from policies._pools import KarpenterNodePool, pools
+from policies._eks_pools import KarpenterNodePool
+from policies._pools import pools
 from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import Stack
 from policies._workloads import Workload, workloads

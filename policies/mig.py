@@ -22,7 +22,8 @@ from policies._gpu_operator import (
 )
 from policies._inputs import NotVisible, Value
 from policies._mig_profiles import LayoutError, layout_error, layout_text, mig_tables
-from policies._pools import NodePool, pools
+from policies._node_pool import NodePool
+from policies._pools import pools
 from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import Stack
 

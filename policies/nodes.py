@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from gpu_platform.base import names
 from policies._inputs import NotVisible
-from policies._pools import NodePool, pools
+from policies._node_pool import NodePool
+from policies._pools import pools
 from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import Stack
 

@@ -12,8 +12,8 @@ from typing import Final
 from gpu_platform.base import names
 from gpu_platform.catalog.pod_limits import WORKLOAD_OF_OTHERS
 from policies._inputs import Value
+from policies._node_pool import NodePool
 from policies._pod_templates import KINDS, pod_templates
-from policies._pools import NodePool
 from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import ObjectSubject, Stack
 from policies._workloads import Workload, workloads

@@ -16,8 +16,9 @@ from pydantic import Field
 from gpu_platform.base import names
 from gpu_platform.catalog.pod_devices import SHARES_PER_CONTAINER
 from policies._gpu_operator import DevicePluginConfig, device_plugin_config_of, device_plugin_configs
+from policies._node_pool import NodePool
 from policies._offers import shares, units_per_node
-from policies._pools import NodePool, pools
+from policies._pools import pools
 from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import Stack
 from policies._workloads import Workload, workloads

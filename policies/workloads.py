@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from gpu_platform.base import names
 from policies._inputs import NotVisible
+from policies._node_pool import NodeTaint
 from policies._offers import units_per_node
-from policies._pools import NodeTaint, pools
+from policies._pools import pools
 from policies._rule import Breach, Remedy, Rule, Settings, Severity
 from policies._stack import ObjectSubject, Resource, Stack
 from policies._workloads import Workload, workloads

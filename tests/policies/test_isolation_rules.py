@@ -19,7 +19,7 @@ from policy_records import (
     violations,
 )
 
-from policies._pools import NodeTaint
+from policies._node_pool import NodeTaint
 
 BYPASS = "gpu-visible-devices-bypass"
 ANNOTATION = "gpu-device-annotation"

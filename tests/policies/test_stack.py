@@ -19,7 +19,7 @@ from policy_records import (
 from gpu_platform.catalog import load_catalog
 from policies import teams as team_rules
 from policies._inputs import NotVisible, Value
-from policies._pools import NodePool
+from policies._node_pool import NodePool
 from policies._stack import Stack
 
 
