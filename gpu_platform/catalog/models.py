@@ -12,6 +12,10 @@ from typing import Annotated, Literal, cast
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 CloudVendor = Literal["aws", "gcp", "azure"]
+Service = Literal["eks", "gke", "aks"]
+"""Kubernetes service of a cloud."""
+ImageFamily = Literal["al2023", "bottlerocket", "cos", "ubuntu", "ubuntu2204", "ubuntu2404", "azurelinux3"]
+"""Family of node images of a cloud."""
 VendorName = Literal[CloudVendor, "on-prem"]
 """Vendor of a machine type. In contrast, `provider` in the stack file is a Kubernetes service (eks or gke) or an
 existing cluster.
@@ -492,7 +496,7 @@ class LaterDriver(Fact):
 class NodeImage(Fact):
     """A cloud's family of node images, and the NVIDIA software that these images include."""
 
-    family: Literal["al2023", "bottlerocket", "cos", "ubuntu", "ubuntu2204", "ubuntu2404", "azurelinux3"]
+    family: ImageFamily
     vendor: CloudVendor
     os_release: tuple[str, str | None] = Field(
         description="ID and VERSION_ID of /etc/os-release; the version is None if the family has several"
@@ -691,7 +695,7 @@ class Controller(Fact):
 class PoolProperty(Fact):
     """How a change to one property of a node pool affects its nodes."""
 
-    platform: Literal["eks", "karpenter", "gke", "aks", "sandbox"]
+    platform: Literal[Service, "karpenter", "sandbox"]
     name: str = Field(description="name in the platform's API, such as ami_type")
     effect: Literal["replace", "roll", "shrink"] = Field(
         description="replace: the pool is deleted and recreated; roll: its nodes are recreated, a few at a time; "
@@ -712,7 +716,7 @@ class DrainLimit(Fact):
     For `reclaim`, the limit is the time between the cloud's notice and the termination of a spot node.
     """
 
-    platform: Literal["eks", "gke", "aks"]
+    platform: Service
     action: Literal["update", "delete", "rebalance", "reclaim"]
     seconds: int = Field(gt=0)
     then: str = Field(description="what happens at the limit, such as `the update fails`")
@@ -892,7 +896,7 @@ class XidText(Fact):
 class KubernetesPlatform(Fact):
     """A platform that provides Kubernetes versions, and what happens to a cluster when standard support ends."""
 
-    name: Literal["kubernetes", "sandbox", "eks", "gke", "aks"]
+    name: Literal["kubernetes", "sandbox", Service]
     title: str
     dates_of: str | None = Field(
         default=None, description="name of the platform whose dates also apply to this platform"

@@ -95,7 +95,9 @@ WITH_REMOVABLE_TAINTS = On(
     fix="write gate_nodes: never; validation still reports nodes that fail",
     values=("startup", "always"),
 )
-ON_CLOUDS = On(("eks", "gke", "aks"), "elsewhere the program creates no cloud nodes")
+CLOUDS: tuple[Provider, ...] = ("eks", "gke", "aks")
+"""The providers that are clouds, whose nodes the program creates."""
+ON_CLOUDS = On(CLOUDS, "elsewhere the program creates no cloud nodes")
 
 
 def joined(words: Iterable[str], last: Literal["and", "or"]) -> str:

@@ -6,13 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gpu_platform.catalog.models import ImageFamily
 from gpu_platform.stack._types import Quantity, SpecModel
 from gpu_platform.stack.declared import Examples, On, SetsProperties
 from gpu_platform.stack.keys import Key
 from gpu_platform.stack.patterns import worded
-
-ImageFamily = Literal["al2023", "bottlerocket", "cos", "ubuntu", "ubuntu2204", "ubuntu2404", "azurelinux3"]
-
 
 _OWN_IMAGE = On(
     ("eks",), "GKE and AKS nodes run the cloud's images, and the driver is installed on them afterwards"

@@ -26,6 +26,7 @@ from gpu_platform.stack._types import (
 from gpu_platform.stack.azure_resources import EXAMPLE_GUID
 from gpu_platform.stack.bootstrap import Bootstrap
 from gpu_platform.stack.declared import (
+    CLOUDS,
     ON_CLOUDS,
     WITH_REMOVABLE_TAINTS,
     Examples,
@@ -75,7 +76,7 @@ class Count(SpecModel):
         return self
 
 
-_BOUGHT = On(("eks", "gke", "aks"), "elsewhere the program buys no capacity", fix="remove capacity")
+_BOUGHT = On(CLOUDS, "elsewhere the program buys no capacity", fix="remove capacity")
 _CAPACITY_TYPE = SetsProperties(
     eks=("capacity_type", "node_group_name"),
     karpenter=("requirements",),
@@ -473,7 +474,7 @@ class Pool(SpecModel):
     upgrade: Annotated[
         Upgrade,
         On(
-            ("eks", "gke", "aks"),
+            CLOUDS,
             "elsewhere the program does not replace nodes",
             fix="remove upgrade; changes.max_unavailable is the number of nodes whose driver is upgraded at a "
             "time",

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
 from gpu_platform.stack._types import SpecModel
 from gpu_platform.stack.azure_resources import ManagedIdentityResource, StorageAccountResource
 from gpu_platform.stack.bucket_paths import BUCKET_NAME, BUCKET_PREFIX, KMS_OF_BUCKET
-from gpu_platform.stack.declared import On
+from gpu_platform.stack.declared import CLOUDS, On
 from gpu_platform.stack.keys import AwsKey
 from gpu_platform.stack.patterns import SERVICE_ACCOUNT
+
+EXISTING: Final = ("role_arn", "google_service_account", "managed_identity")
+"""Fields of `TeamIdentity` that name an existing identity. Each cloud has its own."""
 
 
 class TeamBucket(SpecModel):
@@ -59,7 +62,7 @@ class TeamIdentity(SpecModel):
 
     buckets: Annotated[
         tuple[TeamBucket, ...],
-        On(("eks", "gke", "aks"), "elsewhere the program grants no roles"),
+        On(CLOUDS, "elsewhere the program grants no roles"),
         Field(max_length=50),
     ] = ()
     """Buckets that the team may use. The identity has no other permissions. The program creates an IAM role for it

@@ -37,7 +37,7 @@ from gpu_platform.stack.cluster import Cluster, Operator
 from gpu_platform.stack.compute_class import ComputeClass
 from gpu_platform.stack.pool import Pool
 from gpu_platform.stack.storage import DiskStorage, StorageClass
-from gpu_platform.stack.team_identity import TeamIdentity
+from gpu_platform.stack.team_identity import EXISTING, TeamIdentity
 
 if TYPE_CHECKING:
     from gpu_platform.planning.maintenance.section import WindowPlan
@@ -272,8 +272,7 @@ class CloudLogins:
 
 def existing_rights(identity: TeamIdentity) -> tuple[str, ...]:
     """Return text that describes the permission to use an existing identity."""
-    existing = (identity.role_arn, identity.google_service_account, identity.managed_identity)
-    return tuple(f"use {one}" for one in existing if one)
+    return tuple(f"use {one}" for name in EXISTING if (one := getattr(identity, name)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

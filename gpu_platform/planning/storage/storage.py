@@ -19,6 +19,7 @@ from gpu_platform.planning.pools.declared_fields import check_declared_fields
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.storage.caches import by_caches
+from gpu_platform.stack.declared import ON_CLOUDS
 from gpu_platform.stack.pool import Pool
 from gpu_platform.stack.storage import DiskStorage, ExistingStorage, StorageClass, TeamStorage
 
@@ -40,7 +41,7 @@ def check(
         for name in storage:
             problems.at(name).add(
                 f"storage on provider {cloud.cluster.provider}",
-                "storage only on EKS, GKE and AKS; elsewhere the cluster's owner installs drivers and classes",
+                f"storage only on {ON_CLOUDS}; elsewhere the cluster's owner installs drivers and classes",
                 "remove it",
             )
         return problems

@@ -1,6 +1,6 @@
 """Check and plan team identities: their cloud permissions and their image pull secrets.
 
-On EKS, GKE and AKS the stack of an environment declares all identities, because only this stack has permissions in
+On a cloud the stack of an environment declares all identities, because only this stack has permissions in
 the cloud. `team_identities` contains the identities of teams with their own stack. Identities and pull secrets
 belong to one service account, `team`. A pod uses them if it names this service account.
 """
@@ -14,11 +14,10 @@ from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.pools.declared_fields import check_declared_fields
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.teams.section import ServiceAccountPlan
+from gpu_platform.stack.declared import ON_CLOUDS
 from gpu_platform.stack.environment import Environment
 from gpu_platform.stack.team import Team
-from gpu_platform.stack.team_identity import TeamIdentity
-
-_EXISTING = ("role_arn", "google_service_account", "managed_identity")
+from gpu_platform.stack.team_identity import EXISTING, TeamIdentity
 
 
 def identities_of(environment: Environment) -> Mapping[str, TeamIdentity]:
@@ -41,7 +40,7 @@ def check_identities(environment: Environment, cloud: Cloud, problems: Problems)
             here.add(
                 f"team_identities on provider {cloud.cluster.provider}",
                 (
-                    "team_identities only on EKS, GKE and AKS, because on other clusters the program grants no "
+                    f"team_identities only on {ON_CLOUDS}, because on other clusters the program grants no "
                     "cloud permissions"
                 ),
                 "remove it; on an existing cluster, the stack of the team sets the role in team.identity",
@@ -55,7 +54,7 @@ def check_identities(environment: Environment, cloud: Cloud, problems: Problems)
                 "teams with their own stack",
                 "set identity for the team in teams instead",
             )
-    for field in _EXISTING:
+    for field in EXISTING:
         _check_shared(field, found)
 
 
@@ -86,7 +85,7 @@ def check_own_identity(team: Team, environment: Environment, cloud: Cloud, probl
         return
     _check_form(team.identity, cloud, here)
     found = [*_places(environment, Problems()), (team.name, team.identity, here)]
-    for field in _EXISTING:
+    for field in EXISTING:
         _check_shared(field, found)
 
 
@@ -127,7 +126,7 @@ def _check_form(identity: TeamIdentity, cloud: Cloud, here: Problems) -> None:
         )
         return
     check_declared_fields(identity, provider, here)
-    declared = [name for name in ("buckets", *_EXISTING) if getattr(identity, name)]
+    declared = [name for name in ("buckets", *EXISTING) if getattr(identity, name)]
     if len(declared) != 1:
         allowed = "either buckets, or an existing identity, whose owner grants it access to buckets"
         fix = (
