@@ -60,6 +60,13 @@ ManagedIdentityResource = Annotated[
         ],
     ),
 ]
+FILE_SHARE: Final = (
+    rf"{_IN_GROUP}/Microsoft\.Storage/storageAccounts/[a-z0-9]+/fileServices/default/shares/[a-z0-9-]+$"
+)
+EXAMPLE_FILE_SHARE: Final = (
+    f"/subscriptions/{EXAMPLE_GUID}/resourceGroups/data/providers/Microsoft.Storage/storageAccounts/acmeml/"
+    "fileServices/default/shares/home"
+)
 DISK_ENCRYPTION_SET: Final = rf"{_IN_GROUP}/Microsoft\.Compute/diskEncryptionSets/[A-Za-z0-9_-]+$"
 EXAMPLE_ENCRYPTION_SET: Final = (
     f"/subscriptions/{EXAMPLE_GUID}/resourceGroups/keys/providers/Microsoft.Compute/diskEncryptionSets/disks"

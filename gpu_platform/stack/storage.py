@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpu_platform.stack._types import DnsLabel, SpecModel, Zone
+from gpu_platform.stack.azure_resources import EXAMPLE_FILE_SHARE, FILE_SHARE
 from gpu_platform.stack.bucket_paths import BUCKET_NAME, BUCKET_PATH_SEGMENT, BUCKET_PREFIX, KMS_OF_BUCKET
 from gpu_platform.stack.declared import Examples, On
 from gpu_platform.stack.keys import AwsKey, Key
@@ -15,11 +16,16 @@ from gpu_platform.stack.patterns import worded
 _KEY_OF_SHARES = On(
     ("eks", "gke"), "on AKS, a key belongs to a whole storage account, and the driver creates accounts without one"
 )
-_NOT_ON_AKS = On(("eks", "gke"), "the program does not set it up on AKS")
+_LUSTRE_ON_AKS = On(
+    ("eks", "gke"),
+    "on AKS, the driver of Managed Lustre is in early development, and needs an identity on all nodes that can "
+    "delete file systems",
+    fix="write type: nfs, for shares of Azure Files",
+)
 _BUCKET_ON_AKS = On(
     ("eks", "gke"),
-    "on AKS, mounting a container with the identity of a pod is a preview, and otherwise nodes use a key with all "
-    "rights on the whole storage account",
+    "on AKS, mounting a container with the identity of a pod is a preview, and otherwise the pods of all teams "
+    "share the rights of their nodes",
     fix="remove it, and give the teams an identity with buckets, which programs read with an SDK",
 )
 _KMS_ON_EKS = On(
@@ -97,7 +103,7 @@ class LustreStorage(SpecModel):
     for checkpoints and training data.
     """
 
-    type: Annotated[Literal["lustre"], _NOT_ON_AKS]
+    type: Annotated[Literal["lustre"], _LUSTRE_ON_AKS]
     throughput: Literal[125, 250, 500, 1000] = 250
     """Throughput in MB/s per TiB of the claim."""
     zone: Zone | None = None
@@ -166,8 +172,10 @@ class BucketStorage(SpecModel):
         return f"{self.prefix.rstrip('/')}/" if self.prefix else ""
 
 
-_ON_EKS = On(("eks",), "Google Cloud instances are mounted by address", fix="set address and share")
-_ON_GKE = On(("gke",), "AWS file systems are mounted by ID")
+_ON_EKS = On(
+    ("eks",), "only FSx assigns mount names", fix="remove mount_name; on GKE, set address and share instead"
+)
+_ON_GKE = On(("gke",), "file systems of AWS and Azure are mounted by ID")
 
 
 class ExistingStorage(SpecModel):
@@ -175,17 +183,19 @@ class ExistingStorage(SpecModel):
     one of its directories.
     """
 
-    type: Annotated[Literal["existing"], _NOT_ON_AKS]
+    type: Literal["existing"]
     system: Annotated[
-        Literal["efs", "fsx-lustre", "filestore", "managed-lustre"],
+        Literal["efs", "fsx-lustre", "filestore", "managed-lustre", "azure-files"],
         On(("eks",), "it is an AWS file system", values=("efs", "fsx-lustre")),
         On(("gke",), "it is a Google Cloud file system", values=("filestore", "managed-lustre")),
+        On(("aks",), "it is a share of Azure Files", values=("azure-files",)),
     ]
-    file_system: Annotated[str, Examples(eks="fs-0a1b2c3d4e5f60718", gke="us-central1-a/scratch")] = Field(
-        pattern=r"^(fs-[0-9a-f]{8,40}|([a-z0-9-]+/)?[a-z]+-[a-z0-9-]+/[a-z][a-z0-9-]*)$"
-    )
-    """ID of the file system on EKS. On GKE, location and name of the instance, preceded by the project if the
-    instance is in another project than the cluster. The program neither creates nor deletes the file system.
+    file_system: Annotated[
+        str, Examples(eks="fs-0a1b2c3d4e5f60718", gke="us-central1-a/scratch", aks=EXAMPLE_FILE_SHARE)
+    ] = Field(pattern=rf"^fs-[0-9a-f]{{8,40}}$|^([a-z0-9-]+/)?[a-z]+-[a-z0-9-]+/[a-z][a-z0-9-]*$|{FILE_SHARE}")
+    """ID of the file system on EKS, or resource ID of the share on AKS. On GKE, location and name of the instance,
+    preceded by the project if the instance is in another project than the cluster. The program neither creates nor
+    deletes the file system.
     """
     mount_name: Annotated[str | None, _ON_EKS] = Field(
         default=None,

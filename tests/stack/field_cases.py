@@ -58,11 +58,17 @@ _FILESTORE = {
     "share": "vol1",
 }
 
+_SHARES = "fileServices/default/shares"
 _SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
 _GROUP = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
 _ADMINS = {"admins": [_GROUP]}
 _AZURE = f"/subscriptions/{_SUBSCRIPTION}/resourceGroups/data/providers"
 _ACCOUNT = {"storage_account": f"{_AZURE}/Microsoft.Storage/storageAccounts/acmeml"}
+_SHARE = {
+    "type": "existing",
+    "system": "azure-files",
+    "file_system": f"{_ACCOUNT['storage_account']}/{_SHARES}/home",
+}
 _MANAGED = {"managed_identity": f"{_AZURE}/Microsoft.ManagedIdentity/userAssignedIdentities/vision"}
 _DISK_KEYS = f"{_AZURE}/Microsoft.Compute/diskEncryptionSets/disks"
 _OTHERS = {"name": "acme-others"}
@@ -563,8 +569,8 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     ),
     "storage{}(lustre)": {"storage.work": {"type": "lustre"}},
     "storage{}(bucket)": {"storage.work": {"type": "bucket", "bucket": "acme-datasets"}},
-    "storage{}(existing)": {"storage.work": by(_FILESTORE, eks=_FSX)},
-    "storage{}(existing).teams": {"storage.work": by(_FILESTORE, eks=_FSX), "teams[1]": _SPEECH},
+    "storage{}(existing)": {"storage.work": by(_FILESTORE, eks=_FSX, aks=_SHARE)},
+    "storage{}(existing).teams": {"storage.work": by(_FILESTORE, eks=_FSX, aks=_SHARE), "teams[1]": _SPEECH},
     "storage{}(bucket).teams": {
         "storage.work": {"type": "bucket", "bucket": "acme-datasets"},
         "teams[1]": _SPEECH,
@@ -864,8 +870,10 @@ ALTERNATIVES: Mapping[str, Any] = {
     "storage{}(lustre)": [{"type": "disk"}],
     "storage{}(bucket)": [{"type": "disk"}],
     "storage{}(existing)": [{"type": "disk"}],
-    "storage{}(existing).system": by(["managed-lustre"], eks=["filestore"]),
-    "storage{}(existing).file_system": by(["us-central1-b/other"], eks=["fs-0a1b2c3e"]),
+    "storage{}(existing).system": by(["managed-lustre"], eks=["filestore"], aks=["efs"]),
+    "storage{}(existing).file_system": by(
+        ["us-central1-b/other"], eks=["fs-0a1b2c3e"], aks=[f"{_ACCOUNT['storage_account']}/{_SHARES}/other"]
+    ),
     "storage{}(existing).mount_name": ["fsx"],
     "storage{}(existing).address": ["10.0.0.9"],
     "storage{}(existing).share": ["vol2"],

@@ -118,12 +118,13 @@ def _check_places(storage: Mapping[str, StorageClass], problems: Problems) -> No
     """Record a problem for each file system that one team would get as two volumes with the same directory.
 
     The kubelet identifies a CSI volume by its driver and its handle. A pod that mounts both volumes gets one of
-    them twice, or never starts. The kubelet mounts Filestore itself, and names those volumes after the pod.
+    them twice, or never starts. The kubelet mounts Filestore itself, and names those volumes after the pod. On
+    AKS, the handle does not have to name the share, and the program chooses a different handle for each volume.
     Source: Kubernetes v1.36.3, pkg/kubelet/volumemanager; kubernetes/kubernetes#132921; read 2026-11-29.
     """
     first: dict[tuple[str, str, str], str] = {}
     for name, one in storage.items():
-        if not isinstance(one, ExistingStorage) or one.system == "filestore":
+        if not isinstance(one, ExistingStorage) or one.system in ("filestore", "azure-files"):
             continue
         for team in one.teams or ():
             other = first.setdefault((one.file_system, one.path(team), team), name)

@@ -1,4 +1,4 @@
-"""Check and plan storage classes on AKS: Azure disks and shares of Azure Files.
+"""Check and plan storage on AKS: Azure disks, and new and existing shares of Azure Files.
 
 Sources: AKS docs, "Create and use a volume with Azure Disks", "Azure Files" and "Azure Blob Storage"
 (storeAccountKey), and "Storage options for applications"; azuredisk-csi-driver and
@@ -10,16 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from gpu_platform.planning.clouds.aks.existing_shares import (
+    FILES_DRIVER,
+    by_existing,
+    check_existing,
+    plan_existing,
+)
 from gpu_platform.planning.clouds.aks.keys import check_encryption_set
 from gpu_platform.planning.clouds.aks.names import SUBNET, network_name
 from gpu_platform.planning.clouds.storage import ClaimSizes, StorageClassPlan, StoragePlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.aks import AksCluster
-from gpu_platform.stack.storage import DiskStorage, NfsStorage, StorageClass
+from gpu_platform.stack.storage import DiskStorage, ExistingStorage, NfsStorage, StorageClass
 
 DISK_DRIVER: Final = "disk.csi.azure.com"
-FILES_DRIVER: Final = "file.csi.azure.com"
 TOPOLOGY: Final = "topology.disk.csi.azure.com/zone"
 DEFAULT_CLASS: Final = "default"
 KEY_CLASSES: Final = (
@@ -53,6 +58,8 @@ def check_aks_storage(cluster: AksCluster, storage: Mapping[str, StorageClass], 
     for name, one in storage.items():
         if isinstance(one, DiskStorage):
             check_encryption_set(one.kms_key, cluster, problems.at(name).at("kms_key"))
+        elif isinstance(one, ExistingStorage):
+            check_existing(one, problems.at(name))
         if name in CLASSES_OF_AKS:
             problems.at(name).add(
                 f"{name!r}", "a name of your own, because AKS creates a storage class with this name", "rename it"
@@ -75,15 +82,20 @@ def claim_sizes(one: StorageClass) -> ClaimSizes:
 
 
 def plan_aks_storage(storage: Mapping[str, StorageClass], cluster: AksCluster) -> Decided[StoragePlan]:
-    """Return the storage classes of a stack."""
+    """Return the storage classes of a stack, and the volumes of existing shares."""
     classes = tuple(_classes(storage, _subnet(cluster)))
-    decisions = tuple(decision for one in classes for decision in _decisions(one, cluster))
+    existing = {name: one for name, one in storage.items() if isinstance(one, ExistingStorage)}
+    decisions = (
+        *(decision for one in classes for decision in _decisions(one, cluster)),
+        *(by_existing(name, one, cluster) for name, one in existing.items()),
+    )
+    volumes = tuple(volume for name, one in existing.items() for volume in plan_existing(name, one))
     retained = tuple(
         f"volumes of storage class {one.name}"
         for one in classes
         if one.reclaim_policy == "Retain" and cluster.create is None
     )
-    return Decided(StoragePlan(classes=classes, retained=retained), decisions)
+    return Decided(StoragePlan(classes=classes, volumes=volumes, retained=retained), decisions)
 
 
 def _decisions(one: StorageClassPlan, cluster: AksCluster) -> Iterator[Decision]:

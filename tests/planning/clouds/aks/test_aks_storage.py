@@ -71,3 +71,58 @@ def test_a_team_gets_no_key_to_the_volumes_of_other_teams(name: str) -> None:
     )
     (team,) = plan.teams
     assert team.object_quota[f"{name}.storageclass.storage.k8s.io/persistentvolumeclaims"] == "0"
+
+
+SHARE = (
+    f"/subscriptions/{GUID}/resourceGroups/data/providers/Microsoft.Storage/storageAccounts/acmeml/"
+    "fileServices/default/shares/home"
+)
+TEAMS = [
+    {"name": name, "quota": {"gpus": 0}, "priority": "training", "members": [f"group:{GUID}"]}
+    for name in ("speech", "vision")
+]
+
+
+def test_an_existing_share_is_mounted_without_keys_and_keeps_its_permissions() -> None:
+    home = {"type": "existing", "system": "azure-files", "file_system": SHARE, "directory": "teams/{team}"}
+    plan = planned(None, storage={"home": home}, teams=TEAMS)
+    speech, vision = plan.storage.volumes
+    assert (vision.driver, vision.attributes) == (
+        "file.csi.azure.com",
+        {
+            "protocol": "nfs",
+            "storageAccount": "acmeml",
+            "shareName": "home",
+            "mountPermissions": "0",
+            "fsGroupChangePolicy": "None",
+            "folderName": "teams/vision",
+        },
+    )
+    assert speech.handle != vision.handle
+    assert (vision.access_mode, vision.mount_options) == ("ReadWriteMany", ())
+
+
+def test_teams_share_a_whole_share_that_they_only_read() -> None:
+    home = {"type": "existing", "system": "azure-files", "file_system": SHARE, "read_only": True}
+    plan = planned(None, storage={"home": home, "again": home}, teams=TEAMS)
+    assert len({one.handle for one in plan.storage.volumes}) == 4
+    assert {one.mount_options for one in plan.storage.volumes} == {("ro",)}
+    assert all("folderName" not in one.attributes for one in plan.storage.volumes)
+
+
+@pytest.mark.parametrize(
+    ("create", "subnet"),
+    [
+        (None, "the subnet of the cluster's nodes"),
+        ({}, "the subnet that this stack creates"),
+        ({"network": {"subnet": HUB}}, f"subnet {HUB}"),
+    ],
+    ids=["existing", "created", "subnet"],
+)
+def test_check_names_the_subnet_that_the_owner_of_a_share_admits(
+    create: dict[str, Any] | None, subnet: str
+) -> None:
+    home = {"type": "existing", "system": "azure-files", "file_system": SHARE}
+    plan = planned(create, storage={"home": home}, teams=TEAMS)
+    (why,) = (one.why for one in plan.decisions if (one.subject, one.what) == ("storage", "home"))
+    assert f"must admit {subnet}, by a service endpoint" in why
