@@ -28,7 +28,13 @@ from components.public.types import GpuCluster
 config = pulumi.Config()
 name, group, subscription = config.require("cluster"), config.require("group"), config.require("subscription")
 
-provider = azure.Provider("azure", subscription_id=subscription, resource_provider_registrations="none")
+provider = azure.Provider(
+    "azure",
+    subscription_id=subscription,
+    resource_provider_registrations="none",
+    # Without this, the provider forgets a pool whose creation fails while it waits, and its name stays taken.
+    features=azure.ProviderFeaturesArgs(persist_id_on_create_before_polling_for_completion=True),
+)
 aks = azure.containerservice.get_kubernetes_cluster_output(
     name=name, resource_group_name=group, opts=pulumi.InvokeOutputOptions(provider=provider)
 )

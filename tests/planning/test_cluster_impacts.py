@@ -322,6 +322,15 @@ def with_storage(**storage: Any) -> EnvironmentPlan:
     return plan_eks({"zones": ["us-east-2b"]}, KARPENTER, cluster=CREATED, storage=storage)
 
 
+def test_a_class_that_is_removed_takes_the_right_to_use_its_key() -> None:
+    key = "arn:aws:kms:us-east-2:123456789012:key/11111111-2222-3333-4444-555555555555"
+    work = {"type": "disk", "kms_key": key}
+    (found,) = impacts(with_storage(work=work), with_storage())
+    assert (found.effect, found.field) == (Effect.CUTS_ACCESS, "storage")
+    assert f"{key}, so that disks encrypted with it can no longer be attached" in found.because
+    assert impacts(with_storage(work=work, more=work), with_storage(more=work)) == []
+
+
 def test_only_a_removed_class_of_file_systems_cuts_access() -> None:
     work, home, fast = {"type": "disk"}, {"type": "nfs"}, {"type": "lustre"}
     before = with_storage(work=work, home=home, fast=fast)

@@ -193,6 +193,19 @@ class StoragePlan:
     """Disk classes that are not declared in the stack file, because the cloud or the program creates them."""
 
 
+def disk_keys(keys: tuple[str, ...]) -> ClusterSetting:
+    """Return the customer-managed keys that the program allows a new cluster to use for volumes."""
+    return ClusterSetting(
+        name="disk_keys",
+        what="keys of volumes",
+        field="storage",
+        values=keys,
+        loss="cuts-access",
+        on_loss="the cluster loses the right to use {lost}, so that disks encrypted with it can no longer be "
+        "attached; keep the storage class until the last of them is deleted",
+    )
+
+
 def check_iops(one: DiskStorage, disk: str, limits: tuple[int, int], here: Problems) -> None:
     """Record a problem if a disk type does not support the IOPS, because claims would stay pending.
 

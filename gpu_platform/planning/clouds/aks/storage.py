@@ -16,9 +16,9 @@ from gpu_platform.planning.clouds.aks.existing_shares import (
     check_existing,
     plan_existing,
 )
-from gpu_platform.planning.clouds.aks.keys import check_encryption_set
+from gpu_platform.planning.clouds.aks.keys import check_encryption_set, encryption_sets
 from gpu_platform.planning.clouds.aks.names import SUBNET, network_name
-from gpu_platform.planning.clouds.storage import ClaimSizes, StorageClassPlan, StoragePlan
+from gpu_platform.planning.clouds.storage import ClaimSizes, StorageClassPlan, StoragePlan, disk_keys
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.aks import AksCluster
@@ -95,7 +95,15 @@ def plan_aks_storage(storage: Mapping[str, StorageClass], cluster: AksCluster) -
         for one in classes
         if one.reclaim_policy == "Retain" and cluster.create is None
     )
-    return Decided(StoragePlan(classes=classes, volumes=volumes, retained=retained), decisions)
+    return Decided(
+        StoragePlan(
+            classes=classes,
+            volumes=volumes,
+            retained=retained,
+            settings=(disk_keys(encryption_sets(cluster, storage)),) if cluster.create is not None else (),
+        ),
+        decisions,
+    )
 
 
 def _decisions(one: StorageClassPlan, cluster: AksCluster) -> Iterator[Decision]:

@@ -24,7 +24,14 @@ from gpu_platform.planning.clouds.eks.tags import check_file_system_tags
 from gpu_platform.planning.clouds.eks.vpc import vpc_zones
 from gpu_platform.planning.clouds.eks.zones import is_local_zone
 from gpu_platform.planning.clouds.section import ClusterSetting
-from gpu_platform.planning.clouds.storage import ClaimSizes, StorageClassPlan, StoragePlan, VolumePlan, check_iops
+from gpu_platform.planning.clouds.storage import (
+    ClaimSizes,
+    StorageClassPlan,
+    StoragePlan,
+    VolumePlan,
+    check_iops,
+    disk_keys,
+)
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.cluster import EksCluster
@@ -245,7 +252,10 @@ def plan_eks_storage(
         created=tuple(
             f"{one.storage_class} (new file system, {one.kms_key or 'default key'})" for one in cloud.file_systems
         ),
-        settings=tuple(_mount_targets(cluster, cloud)),
+        settings=(
+            *_mount_targets(cluster, cloud),
+            *((disk_keys(volume_keys(storage)),) if cluster.create is not None else ()),
+        ),
     )
     return Decided(plan, tuple(decisions))
 

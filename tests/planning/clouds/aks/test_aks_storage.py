@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from gpu_platform.catalog import load_catalog
 from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.changes import classify, cluster_facts
 from gpu_platform.planning.clouds.aks.names import dns_prefix
 from gpu_platform.stack.loaded import plan_platform
 
@@ -126,3 +128,17 @@ def test_check_names_the_subnet_that_the_owner_of_a_share_admits(
     plan = planned(create, storage={"home": home}, teams=TEAMS)
     (why,) = (one.why for one in plan.decisions if (one.subject, one.what) == ("storage", "home"))
     assert f"must admit {subnet}, by a service endpoint" in why
+
+
+def test_a_class_that_is_removed_takes_the_right_to_use_its_encryption_set() -> None:
+    sets = f"/subscriptions/{GUID}/resourceGroups/keys/providers/Microsoft.Compute/diskEncryptionSets"
+    work = {"type": "disk", "kms_key": f"{sets}/volumes"}
+
+    def lost(of_nodes: str) -> list[str]:
+        before, after = (planned({"disk_encryption_set": of_nodes}, storage=one) for one in ({"work": work}, {}))
+        found = classify({"cluster": dict(cluster_facts(before))}, after, load_catalog(), live=None)
+        return [one.because for one in found if "can no longer be attached" in one.because]
+
+    (because,) = lost(f"{sets}/nodes")
+    assert f"{sets}/volumes" in because
+    assert lost(f"{sets}/volumes") == []
