@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.components.aks.aks_recorded import agent_pool, created
 from tests.components.gke.gke_forms import gke_pool, record_gke
 from tests.support.eks_stacks import record_eks
 from tests.support.recorded import record_shipped
@@ -34,6 +35,18 @@ def test_gke_has_an_hour_and_a_quarter_for_each_round_and_at_least_a_day() -> No
         return record_gke(pool).one("NodePool", "train").timeouts["update"]
 
     assert [update(2), update(40)] == ["1440m", "3000m"]
+
+
+def test_aks_has_an_hour_and_a_quarter_for_each_round_and_at_least_a_day() -> None:
+    def update(nodes: int, **upgrade: int) -> str:
+        pool = {"name": "serve", "machine_type": "Standard_NC24ads_A100_v4", "workload": "inference"}
+        return agent_pool({**pool, "count": {"desired": nodes}, "upgrade": upgrade}).timeouts["update"]
+
+    assert [update(2), update(40), update(40, max_surge=4)] == ["1440m", "3000m", "1440m"]
+
+
+def test_the_update_of_an_aks_cluster_has_time_for_its_system_nodes() -> None:
+    assert created().timeouts["update"] == "225m"
 
 
 def test_system_nodes_have_more_time_than_the_default_of_the_provider() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpu_platform.catalog import Catalog
-from gpu_platform.planning.clouds.aks.plan import AGENT_POOL_TIMEOUTS, AksPoolPlan
+from gpu_platform.planning.clouds.aks.plan import AksPoolPlan, agent_pool_timeouts
 from gpu_platform.planning.clouds.endings import reclaimed
 from gpu_platform.planning.clouds.section import CloudNodes, RollLimits
 
@@ -14,6 +14,7 @@ def agent_pool_nodes(plan: AksPoolPlan, region: str, catalog: Catalog) -> CloudN
     An agent pool is deleted before its replacement is created, because both have the same name.
     """
     upgrade = plan.upgrade
+    at_a_time = 1 if upgrade is None else upgrade.max_surge + upgrade.max_unavailable
     return CloudNodes(
         platform=plan.kind,
         protect=plan.protect,
@@ -24,9 +25,9 @@ def agent_pool_nodes(plan: AksPoolPlan, region: str, catalog: Catalog) -> CloudN
         placement="proximity" if plan.proximity_group is not None else "none",
         replaced_delete_first=True,
         rolled_delete_first=upgrade is None or upgrade.max_surge == 0,
-        timeouts=AGENT_POOL_TIMEOUTS,
+        timeouts=agent_pool_timeouts(plan.max_nodes, at_a_time),
         roll_limits=RollLimits(
-            at_a_time=1 if upgrade is None else upgrade.max_surge + upgrade.max_unavailable,
+            at_a_time=at_a_time,
             image="the newest node image",
         ),
         os_release=catalog.os_release("azure", plan.os_sku),

@@ -15,9 +15,10 @@ from gpu_platform.planning.nodes.section import KubeletLimits
 
 # The provider's defaults. Source: terraform-provider-azurerm, kubernetes_cluster_resource.go, read 2026-11-30.
 _CLUSTER_TIMEOUTS: Final = Timeouts(create=90 * 60, update=90 * 60, delete=90 * 60)
-# An update may take a day, because AKS replaces nodes one by one, and waits for the pods of each node. The
-# provider's default is one hour.
 AGENT_POOL_TIMEOUTS: Final = Timeouts(create=60 * 60, update=24 * 60 * 60, delete=60 * 60)
+"""Timeouts of an agent pool with few nodes. The provider's default for an update is one hour."""
+# AKS waits up to an hour for the pods of each node, and then creates the node again.
+_ROUND_SECONDS: Final = 75 * 60
 MAX_PODS: Final = DEFAULT_MAX_PODS
 """`maxPods` of all agent pools of the program.
 
@@ -32,6 +33,11 @@ NO_NETWORK: Final = "0.0.0.0/32"
 """Authorised range that admits nobody except the nodes. Without any range, AKS admits the whole internet (AKS
 docs, "Secure access to the API server using authorized IP address ranges", read 2026-11-30).
 """
+
+
+def agent_pool_timeouts(nodes: int, at_a_time: int) -> Timeouts:
+    """Return the timeouts of an agent pool that AKS updates `at_a_time` nodes at a time."""
+    return AGENT_POOL_TIMEOUTS.for_rounds(nodes, at_a_time, _ROUND_SECONDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,8 +299,12 @@ class AksClusterPlan:
 
     @property
     def timeouts(self) -> Timeouts:
-        """How long the deployment engine waits for the cluster."""
-        return _CLUSTER_TIMEOUTS
+        """How long the deployment engine waits for the cluster. An update of its version also replaces the system
+        nodes.
+        """
+        if self.create is None:
+            return _CLUSTER_TIMEOUTS
+        return _CLUSTER_TIMEOUTS.for_rounds(self.create.system_nodes[1], SYSTEM_SURGE, _ROUND_SECONDS)
 
     @property
     def pool_timeouts(self) -> Mapping[str, Timeouts]:
