@@ -22,6 +22,7 @@ from gpu_platform.cli.new_project import project_files
 from gpu_platform.cli.options import not_with
 from gpu_platform.planning.clouds.registry import first_stacks
 from gpu_platform.stack import CONFIG_KEY
+from gpu_platform.stack.declared import PROVIDER_ALIASES
 from gpu_platform.stack.loaded import plan_platform, stack_argument
 
 _NEW = "new"
@@ -247,7 +248,7 @@ def _wrong_option(key: str, value: str, known: Collection[str]) -> list[Problem]
     """
     if value in known:
         return []
-    meant = {alias: name for name, first in first_stacks().items() for alias in first.aliases if name in known}
+    meant = {alias: name for name, aliases in PROVIDER_ALIASES.items() for alias in aliases if name in known}
     fix = f"write {meant[value]}" if value in meant else did_you_mean(value, known) or f"write {next(iter(known))}"
     return [Problem(_option(key), repr(value), "one of " + ", ".join(known), fix)]
 

@@ -25,6 +25,14 @@ PROVIDER_NAMES: dict[Provider, str] = {
     "gke": "GKE",
     "aks": "AKS",
 }
+PROVIDER_ALIASES: dict[Provider, tuple[str, ...]] = {
+    "eks": ("aws", "amazon", "ec2"),
+    "gke": ("gcp", "google"),
+    "aks": ("azure", "microsoft"),
+    "sandbox": ("local", "kind", "minikube", "k3s"),
+    "existing": ("kubernetes", "k8s", "on-prem", "onprem", "kubeconfig"),
+}
+"""Other names that users type for a provider."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from pydantic_core import ErrorDetails
 
 from gpu_platform.base.errors import Problem, did_you_mean, suggestion
 from gpu_platform.catalog.zones import region_of
-from gpu_platform.stack.declared import EXAMPLES_BY_PROVIDER, PROVIDER_NAMES, supporting
+from gpu_platform.stack.declared import EXAMPLES_BY_PROVIDER, PROVIDER_ALIASES, PROVIDER_NAMES, supporting
 from gpu_platform.stack.patterns import in_words
 from gpu_platform.stack.secret_names import names_secret
 
@@ -235,11 +235,7 @@ def _example_of(name: str, schema: Schema, root: Schema) -> str:
 
 # Names that other tools use for a value, by the value's name in the stack file.
 _OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
-    "eks": ("aws", "amazon", "ec2"),
-    "gke": ("gcp", "google"),
-    "aks": ("azure", "microsoft"),
-    "sandbox": ("local", "kind", "minikube", "k3s"),
-    "existing": ("kubernetes", "k8s", "on-prem", "onprem", "kubeconfig"),
+    **PROVIDER_ALIASES,
     "advisory": ("warn", "warning", "info", "audit"),
     "mandatory": ("error", "deny", "enforce", "strict", "true"),
     "disabled": ("off", "false", "none", "no", "ignore"),  # because YAML reads `off` as false

@@ -14,15 +14,14 @@ Answers = Mapping[str, str]
 class FirstStack:
     """The questions that `init` asks for a provider, and the stack file fields that it writes from the answers.
 
-    `aliases` are other names that users type for the provider. `questions` are the keys of the provider's own
-    questions. `new_cluster` contains the keys of the questions about a new cluster, or is None if the program
-    creates no clusters for the provider. `machine_type` is the default machine type. `groups` is true if a team's
-    members default to a group with the team's name. `buys_nodes` is true if the cloud sells the nodes of the
-    pools. `cluster` returns the fields of `cluster` from the stack's name and the answers. `pool` returns the
-    pool's fields except name, machine type, count and workload.
+    `questions` are the keys of the provider's own questions. `new_cluster` contains the keys of the questions
+    about a new cluster, or is None if the program creates no clusters for the provider. `machine_type` is the
+    default machine type. `groups` is true if a team's members default to a group with the team's name.
+    `buys_nodes` is true if the cloud sells the nodes of the pools. `cluster` returns the fields of `cluster` from
+    the stack's name and the answers. `pool` returns the pool's fields except name, machine type, count and
+    workload.
     """
 
-    aliases: tuple[str, ...]
     questions: tuple[str, ...] = ()
     new_cluster: tuple[str, ...] | None = None
     machine_type: str

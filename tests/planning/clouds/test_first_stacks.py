@@ -17,6 +17,6 @@ def test_init_can_write_a_first_stack_of_each_provider_of_the_stack_file() -> No
 
 def test_no_alias_of_a_provider_is_another_ones_name_or_alias() -> None:
     known = first_stacks()
-    names = [*known, *(alias for first in known.values() for alias in first.aliases)]
+    names = [*known, *(alias for aliases in PROVIDER_ALIASES.values() for alias in aliases)]
 
     assert len(names) == len(set(names))

@@ -26,7 +26,6 @@ def _cluster(name: str, answers: Answers) -> Mapping[str, Any]:
 
 
 FIRST_STACK: Final = FirstStack(
-    aliases=("azure", "microsoft"),
     questions=("region", "subscription"),
     new_cluster=("admin",),
     machine_type="Standard_NC24ads_A100_v4",

@@ -14,7 +14,6 @@ def _cluster(name: str, answers: Answers) -> Mapping[str, Any]:
 
 
 FIRST_STACK: Final = FirstStack(
-    aliases=("aws", "amazon"),
     questions=("region", "zone"),
     new_cluster=("admin",),
     machine_type="p5.48xlarge",

@@ -13,7 +13,6 @@ def _pool(answers: Answers) -> Mapping[str, Any]:
 
 
 FIRST_STACK: Final = FirstStack(
-    aliases=(),
     questions=("node_names",),
     machine_type="dgx-h100",
     cluster=lambda _name, _answers: {},

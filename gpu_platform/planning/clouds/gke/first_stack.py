@@ -14,7 +14,6 @@ def _cluster(name: str, answers: Answers) -> Mapping[str, Any]:
 
 
 FIRST_STACK: Final = FirstStack(
-    aliases=("gcp", "google"),
     questions=("region", "zone", "project"),
     new_cluster=(),
     machine_type="a3-megagpu-8g",

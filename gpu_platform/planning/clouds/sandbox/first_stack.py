@@ -7,7 +7,6 @@ from typing import Final
 from gpu_platform.planning.clouds.first_stack import FirstStack
 
 FIRST_STACK: Final = FirstStack(
-    aliases=("local",),
     machine_type="p4de.24xlarge",
     cluster=lambda name, _answers: {"name": name},
     pool=lambda _answers: {},
