@@ -6,6 +6,7 @@ from typing import get_args
 
 from gpu_platform.planning.clouds.registry import first_stacks
 from gpu_platform.stack.cluster import Cluster
+from gpu_platform.stack.declared import PROVIDER_ALIASES
 
 
 def test_init_can_write_a_first_stack_of_each_provider_of_the_stack_file() -> None:
