@@ -33,6 +33,7 @@ def kubernetes_provider(
     kubeconfig: pulumi.Input[str] | None,
     context: pulumi.Input[str] | None,
     identity: pulumi.Input[str] | None = None,
+    created: pulumi.Resource | None = None,
 ) -> k8s.Provider:
     """Return the provider for the objects in a cluster.
 
@@ -41,7 +42,15 @@ def kubernetes_provider(
     replaces them if the address or the certificate authority in the kubeconfig changes or is unknown in a preview.
     The new provider takes the objects over, and Pulumi then deletes them from the same cluster (pulumi-kubernetes
     v4.34.2, provider.go, DiffConfig; pulumi/pulumi-kubernetes#4019; read 2026-11-30).
+
+    `created` is the cluster if this program creates it. When Pulumi replaces the cluster, it first deletes the
+    objects with the old provider. Without `deleted_with`, Pulumi asks the old provider beforehand whether it must
+    be replaced, and then closes it, so every deletion fails with "grpc: the client connection is closing"
+    (pulumi v3.260.0, providers/registry.go, Diff, and calculateDependentReplacements in step_generator.go;
+    pulumi/pulumi#14650, open; read 2026-12-01).
     """
+    if created is not None:
+        opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(deleted_with=created))
     return k8s.Provider(
         name,
         kubeconfig=kubeconfig,

@@ -83,6 +83,7 @@ class AksCluster(pulumi.ComponentResource):
         self._args = args
         self._child = child_options(self, opts)
         self._ready: list[pulumi.Resource] = []
+        self._created: azure.containerservice.KubernetesCluster | None = None
         if args.create is None:
             cluster_id, group, subnet, kubeconfig = self._look_up()
         else:
@@ -95,6 +96,7 @@ class AksCluster(pulumi.ComponentResource):
             kubeconfig=self.kubeconfig,
             context=args.name,
             identity=self.identity,
+            created=self._created,
         )
         self.outputs = AksOutputs(
             cluster_id=cluster_id,
@@ -154,7 +156,7 @@ class AksCluster(pulumi.ComponentResource):
             tags=args.tags,
             opts=self._child,
         )
-        cluster = self._create_cluster(
+        cluster = self._created = self._create_cluster(
             create, group, subnet, identity, self._grant_control_plane(create, subnet, identity)
         )
         self._ready.append(cluster)

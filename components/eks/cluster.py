@@ -64,10 +64,11 @@ class EksCluster(pulumi.ComponentResource):
         self._child = pulumi.ResourceOptions(parent=self)
         role, attached = self._node_role(f"{plan.role_prefix}-nodes", child_options(self, opts))
         works: list[pulumi.Resource] = []
+        created: pulumi.Resource | None = None
         if plan.create is None:
             self.outputs = self._look_up(role, attached)
         else:
-            self.outputs, works = self._create(plan.create, role, attached)
+            self.outputs, works, created = self._create(plan.create, role, attached)
         self.karpenter_outputs = self._karpenter_outputs() if plan.karpenter_pools else None
         facts = pulumi.Output.all(
             endpoint=self.outputs.endpoint, certificate_authority=self.outputs.certificate_authority
@@ -84,6 +85,7 @@ class EksCluster(pulumi.ComponentResource):
             kubeconfig=self.kubeconfig,
             context=self.context,
             identity=self.identity,
+            created=created,
         )
         self.register_outputs({"name": self.outputs.name, "kubeconfig": self.kubeconfig})
 
@@ -136,8 +138,11 @@ class EksCluster(pulumi.ComponentResource):
 
     def _create(
         self, create: CreateEksPlan, role: _Role, attached: list[pulumi.Resource]
-    ) -> tuple[EksOutputs, list[pulumi.Resource]]:
-        """Create the cluster. Return its outputs, and the resources that Kubernetes objects depend on."""
+    ) -> tuple[EksOutputs, list[pulumi.Resource], aws.eks.Cluster]:
+        """Create the cluster.
+
+        Return its outputs, the resources that Kubernetes objects depend on, and the cluster itself.
+        """
         plan = self._plan
         vpc = self._join_vpc(create)
         control_plane = EksControlPlane(
@@ -167,7 +172,7 @@ class EksCluster(pulumi.ComponentResource):
         args = EksSystemArgs(plan=plan, create=create, cluster=outputs, pod_subnet_ids=vpc.pod_subnet_ids)
         system = EksSystem(self._name, args, self._child)
         ready = [*outputs.ready, *system.before_nodes]
-        return dataclasses.replace(outputs, ready=ready), [*control_plane.access, *system.works]
+        return dataclasses.replace(outputs, ready=ready), [*control_plane.access, *system.works], cluster
 
     def _join_vpc(self, create: CreateEksPlan) -> JoinedVpc:
         if isinstance(create.vpc, ExistingVpcPlan):

@@ -103,6 +103,7 @@ class GkeCluster(pulumi.ComponentResource):
         self._args = args
         self._child = child_options(self, opts)
         self._ready: list[pulumi.Resource] = []
+        self._created: gcp.container.Cluster | None = None
         self._account = self._node_account()
         self._grant_logins()
         networks = self._create_networks(name)
@@ -119,6 +120,7 @@ class GkeCluster(pulumi.ComponentResource):
             kubeconfig=self.kubeconfig,
             context=args.name,
             identity=self.identity,
+            created=self._created,
         )
         self._create_objects(name, networks)
         self.outputs = GkeOutputs(
@@ -241,7 +243,7 @@ class GkeCluster(pulumi.ComponentResource):
             network = _Network(own.network, own.subnetwork, PODS_RANGE, SERVICES_RANGE)
         else:
             network = _Network(vpc.network, vpc.subnetwork, vpc.pods_range, vpc.services_range)
-        cluster = self._create_cluster(create, network)
+        cluster = self._created = self._create_cluster(create, network)
         self._ready.append(create_system_pool(args, create, cluster, self._account, self._child))
         # The DNS endpoint contains the id of the cluster, and is always present, even if it is closed.
         # Source: GKE API, DNSEndpointConfig.endpoint; read 2026-11-30.

@@ -1,14 +1,16 @@
-"""The Kubernetes provider of an existing cluster is bound to the cluster, and not to its address."""
+"""The Kubernetes provider is bound to its cluster, and not to the address of the cluster."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 import pulumi
+import pytest
 from pulumi.runtime.mocks import MockCallArgs, MockResourceArgs, Mocks
 
 from components import GpuNodePool
 from components.cluster import Cluster, ClusterArgs
+from gpu_platform.program import record_stack
 from gpu_platform.stack.loaded import load_stack
 from tests.components.known_cloud import deploy_on
 
@@ -74,3 +76,18 @@ def test_a_public_component_identifies_the_cluster_of_its_kubeconfig() -> None:
     cluster = KnownCluster()
     deploy_on(cluster, program)
     assert cluster.inputs[PROVIDER, "train"]["clusterIdentifier"] == UID
+
+
+@pytest.mark.parametrize(
+    ("stack", "cluster"),
+    [
+        ("eks-training", "aws:eks/cluster:Cluster"),
+        ("gke-training", "gcp:container/cluster:Cluster"),
+        ("aks-training", "azure:containerservice/kubernetesCluster:KubernetesCluster"),
+    ],
+)
+def test_pulumi_replaces_the_provider_of_a_new_cluster_together_with_the_cluster(stack: str, cluster: str) -> None:
+    resources = record_stack(load_stack(stack)).resources
+    (provider,) = (one for one in resources if one.type == PROVIDER)
+    (created,) = (one for one in resources if one.type == cluster)
+    assert provider.deleted_with == created.urn

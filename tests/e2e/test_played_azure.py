@@ -181,6 +181,12 @@ def test_each_step_of_an_aks_clusters_life_matches_its_preview(
     assert removed.pools == {"serve": "removed"}
     assert removed.happened.removed == {"serve": (2, 2)}
 
+    stack["cluster"]["create"]["pods_cidr"] = "10.200.0.0/16"
+    moved = deploy(platform, cloud, stack)
+    assert moved.pools == {"train": "replaced"}
+    assert moved.happened.created == moved.happened.removed == {None: (3, 0), "train": (1, 1)}
+    assert issuers(cloud, CREDENTIAL, "issuer") == issuers(cloud, CLUSTERS, "oidcIssuerUrl")
+
     mark = len(cloud.account.events)
     destroyed = destroy(platform)
     assert destroyed.code == 0, destroyed.err

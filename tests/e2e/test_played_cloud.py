@@ -161,6 +161,11 @@ def test_each_step_of_a_clusters_life_matches_its_preview(
     assert removed.pools == {"serve": "removed"}
     assert removed.happened.removed == {"serve": (1, 1)}
 
+    stack["cluster"]["create"]["services_cidr"] = "10.200.0.0/16"
+    moved = deploy(platform, cloud, stack)
+    assert moved.pools == {"train": "replaced"}
+    assert moved.happened.created == moved.happened.removed == {None: (2, 0), "train": (1, 4)}
+
     mark = len(cloud.account.events)
     command = ("destroy", str(platform.write(stack)), "--engine", "pulumi", "--yes", "--format", "json")
     destroyed = platform.run(*command)

@@ -76,6 +76,7 @@ class ResourceRecord:
     delete_before_replace: bool = False
     aliases: tuple[str, ...] = ()  # URNs that the resource may have in the state of an earlier deployment
     retain_on_delete: bool = False  # a destroy keeps the resource
+    deleted_with: str = ""  # URN of the resource whose deletion also deletes this one
     before_update: tuple[str, ...] = ()  # names of resource hooks
     revealed_inputs: Mapping[str, Any] | None = field(default=None, repr=False)  # set only if inputs have secrets
 
@@ -357,6 +358,7 @@ class _Recorder(MockMonitor):
             replace_on_changes=tuple(request.replaceOnChanges),
             delete_before_replace=request.deleteBeforeReplace,
             retain_on_delete=request.retainOnDelete,
+            deleted_with=request.deletedWith,
             before_update=tuple(request.hooks.before_update),
             aliases=tuple(self._alias(request, alias) for alias in aliases),
         )

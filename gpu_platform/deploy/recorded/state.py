@@ -65,6 +65,7 @@ def _resource(record: ResourceRecord, provider: str) -> dict[str, Any]:
         "propertyDependencies": {key: list(urns) for key, urns in record.property_dependencies.items()},
         # A deployment has no field for delete-before-replace. The program passes this option to the engine.
         "retainOnDelete": record.retain_on_delete,
+        "deletedWith": record.deleted_with,
         "ignoreChanges": list(record.ignore_changes),
         "replaceOnChanges": list(record.replace_on_changes),
     }
