@@ -130,7 +130,7 @@ class GkeVpc(pulumi.ComponentResource):
             name=name,
             project=args.project,
             dns_name=API_DOMAIN,
-            description="Google's APIs at addresses that network policies can name.",
+            description="Google's APIs by addresses that network policies can name.",
             visibility="private",
             private_visibility_config=gcp.dns.ManagedZonePrivateVisibilityConfigArgs(
                 networks=[gcp.dns.ManagedZonePrivateVisibilityConfigNetworkArgs(network_url=network)]

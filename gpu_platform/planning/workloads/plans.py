@@ -74,6 +74,8 @@ _HOME: Final = "/home/member"
 # Sources: gateway.envoyproxy.io/latest/tasks/traffic/http-timeouts/ and kserve/kserve#5311; read 2026-11-28.
 _LONGEST_ANSWER: Final = "1h"
 _CHECKPOINTS_VARIABLE: Final = "CHECKPOINTS"
+_NOT_KEPT: Final = "none: what the job writes ends with its pods"
+"""Annotation of pods without checkpoints. A new text would replace running Jobs, which would begin again."""
 _POD_GROUP_ANNOTATION: Final = "kueue.x-k8s.io/podset-group-name"
 
 
@@ -260,6 +262,9 @@ def _pod(
     )
     fabric = plan_pod_fabric(workload, pool, of.available.catalog) if together else None
     granted = granted_environment(workload, pool, of.available.catalog, fabric, together=together)
+    if fabric is not None and pool.cloud_nodes.node_fabric is None:
+        # Keep the order of the variables of 0.2.0, because another order would replace running Jobs.
+        granted, fabric = {**granted, **fabric.env}, replace(fabric, env={})
     return PodPlan(
         workload=workload,
         env={**granted, **settings.env},
@@ -366,7 +371,7 @@ def _training(job: TrainingJob, of: _TeamContext) -> TrainingJobPlan:
     several = job.replicas > 1
     pod = _pod(job.name, job, job, job.image, job.command, job.replicas, of, together=several)
     pod, claim = _with_kept(pod, job.checkpoints, checkpoints_claim(job), of, shared=several)
-    env, kept = dict(pod.env), "none: files of the job are deleted with its pods"
+    env, kept = dict(pod.env), _NOT_KEPT
     if job.checkpoints is not None:
         env[_CHECKPOINTS_VARIABLE] = job.checkpoints.directory
         kept = f"claim {job.checkpoints.volume or checkpoints_claim(job)}, {job.checkpoints.directory}"
@@ -485,9 +490,7 @@ def _notebook(notebook: Notebook, of: _TeamContext) -> NotebookPlan:
     if notebook.home is None:
         pod = replace(pod, mounts=(*pod.mounts, MountPlan(name="home", path=_HOME)))
     pod, claim = _with_kept(pod, notebook.home, home_claim(notebook), of, shared=False)
-    kept = (
-        "none: files are deleted with the pod" if notebook.home is None else f"files in {notebook.home.directory}"
-    )
+    kept = "none: files end with the pod" if notebook.home is None else f"files in {notebook.home.directory}"
     return NotebookPlan(
         pod=_until(
             replace(pod, annotations={names.CHECKPOINTS_ANNOTATION: kept}), _seconds(notebook.deadline), of

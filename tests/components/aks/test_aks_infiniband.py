@@ -110,8 +110,8 @@ def test_a_job_on_whole_nodes_requests_all_nics_and_mounts_the_topology() -> Non
     assert pod.workload.requests["rdma/ib"] == "8"
     assert pod.env["GPU_PLATFORM_INTERCONNECT"] == "infiniband"
     assert pod.fabric is not None
-    assert pod.fabric.env["NCCL_TOPO_FILE"] == "/etc/nccl-topology/ndv5.xml"
-    assert pod.fabric.env["NCCL_SOCKET_IFNAME"] == "eth0"
+    assert pod.env["NCCL_TOPO_FILE"] == "/etc/nccl-topology/ndv5.xml"
+    assert pod.env["NCCL_SOCKET_IFNAME"] == "eth0"
     assert [(one.config_map, one.path) for one in pod.fabric.mounts] == [
         ("nccl-topology-ndv5", "/etc/nccl-topology")
     ]

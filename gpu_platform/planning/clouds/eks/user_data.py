@@ -17,6 +17,7 @@ from email.mime.nonmultipart import MIMENonMultipart
 from typing import Any, cast
 
 import tomli_w
+import yaml
 
 from gpu_platform.catalog.models import MachineType
 from gpu_platform.planning.clouds.eks.kubelet_limits import bottlerocket_limits, kubelet_limits
@@ -150,7 +151,7 @@ def write_user_data(user_data: UserData, cluster: ClusterAccess | None = None) -
         document.attach(part)
     if user_data.sysctls:
         part = MIMENonMultipart("text", "cloud-config")
-        part.set_payload(f"#cloud-config\n{as_yaml(_cloud_config(user_data.sysctls))}")
+        part.set_payload(f"#cloud-config\n{_cloud_config(user_data.sysctls)}")
         document.attach(part)
     if user_data.commands:
         part = MIMENonMultipart("text", "x-shellscript")
@@ -159,16 +160,19 @@ def write_user_data(user_data: UserData, cluster: ClusterAccess | None = None) -
     return document.as_string()
 
 
-def _cloud_config(sysctls: Mapping[str, str]) -> dict[str, Any]:
+def _cloud_config(sysctls: Mapping[str, str]) -> str:
     """Return a cloud-config that writes a file with kernel parameters, and loads it at the first boot.
 
-    At later boots, the operating system loads the file itself.
+    At later boots, the operating system loads the file itself. The style of the YAML stays as in 0.2.0, because a
+    different text would replace the nodes. cloud-init also reads it with PyYAML.
     """
     lines = "".join(f"{name} = {value}\n" for name, value in sysctls.items())
-    return {
+    document = {
         "write_files": [{"path": _SYSCTL_FILE, "content": lines}],
         "runcmd": [["sysctl", "--load", _SYSCTL_FILE]],
     }
+    # pyrefly: ignore[partially-unknown-type] - incomplete in PyYAML's stubs
+    return yaml.dump(document, Dumper=yaml.CSafeDumper, sort_keys=False, default_flow_style=False)
 
 
 def _node_config(spec: Mapping[str, Any]) -> dict[str, Any]:
