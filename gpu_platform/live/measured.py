@@ -12,8 +12,20 @@ from gpu_platform.base.errors import BadInput, Problem, UnknownOutcome
 from gpu_platform.live.prometheus import Prometheus, QueryRefused
 from gpu_platform.stack.utilisation import read_utilisation
 
-_QUERY: Final = "avg_over_time(pool:active:ratio[{}])"
 _HELD: Final = "max_over_time(namespace:gpus_held:count[{}])"
+
+
+def utilisation_query(period: str) -> str:
+    """Return the PromQL query for the utilisation of each pool's GPUs in the last `period`.
+
+    Each moment counts by its number of GPUs. Otherwise one idle node of an autoscaled pool at night would count as
+    much as all of its nodes by day. A Prometheus that has run for less than 5 minutes has no weighted average yet.
+    """
+    counted = "(pool:gpus:count and on (pool) pool:active:ratio)"
+    return (
+        f"sum_over_time((pool:active:ratio * on (pool) {counted})[{period}:5m]) / on (pool) "
+        f"sum_over_time({counted}[{period}:5m]) or on (pool) avg_over_time(pool:active:ratio[{period}])"
+    )
 
 
 def measured_by_pool(
@@ -34,7 +46,7 @@ def measured_utilisation(address: str, pools: Collection[str], *, period: str = 
     Raises BadInput for an address that is neither http nor https. Raises UnknownOutcome if Prometheus does not
     answer or has no metrics for any of the pools.
     """
-    found = _ask(address, _QUERY.format(period), "pool")
+    found = _ask(address, utilisation_query(period), "pool")
     known = {pool: min(1.0, max(0.0, value)) for pool, value in found.items() if pool in pools}
     if not known:
         raise UnknownOutcome(

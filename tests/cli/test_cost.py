@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from gpu_platform.cli import main
+from gpu_platform.live.measured import utilisation_query
 from tests.support.http_servers import start_server, stop_server
 
 
@@ -56,7 +57,7 @@ def test_the_measured_utilisation_says_what_is_idle(capsys: pytest.CaptureFixtur
     assert (train["utilisation"], train["measured"]) == (0.25, True)
     assert train["idle_usd_per_hour"] == pytest.approx(train["usd_per_hour"] * 0.75)
     assert _Prometheus.asked == [
-        "avg_over_time(pool:active:ratio[14d])",
+        utilisation_query("14d"),
         "max_over_time(namespace:gpus_held:count[14d])",
     ]
 

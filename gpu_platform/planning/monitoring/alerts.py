@@ -378,10 +378,15 @@ BUDGET_ALERT: Final = "GpuCostAboveBudget"
 
 
 def budget_alert(usd_per_month: float) -> AlertRule:
-    """Return the alert on the cost of running GPU nodes, at the plan's prices."""
+    """Return the alert on the cost of running GPU nodes, at the plan's prices.
+
+    A pool without nodes has no series of its cost, so `avg_over_time` would average only the hours in which the
+    pool had nodes. The price always has a series, so it counts all hours.
+    """
     return AlertRule(
         alert=BUDGET_ALERT,
-        expr=f"sum(avg_over_time(pool:cost:usd_per_hour[1d])) * {_HOURS_PER_MONTH} > {usd_per_month:.10g}",
+        expr="sum(sum_over_time(pool:cost:usd_per_hour[1d]) / on (pool) "
+        f"count_over_time(pool:node_price:usd_per_hour[1d])) * {_HOURS_PER_MONTH} > {usd_per_month:.10g}",
         for_="1h",
         severity="warning",
         summary=f"GPU nodes cost {{{{ $value | humanize }}}} USD a month at the rate of the last day, "

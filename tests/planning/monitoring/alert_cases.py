@@ -211,6 +211,9 @@ def cases() -> Iterator[Case]:
     yield from _fires_and_not(
         "GpuCostAboveBudget", dict.fromkeys(three, "60x180"), dict.fromkeys(two, "60x180"), 170
     )
+    # 3 nodes that ran for half of the last day cost 109,500 USD a month.
+    half = {key: "_x720 60x720" for index in (1, 2, 3) for key in gpus(1, "", node=f"train-{index}")}
+    yield Case("GpuCostAboveBudget: nodes that run for half of the day", "GpuCostAboveBudget", half, 1430, 0)
 
 
 def claimed_cases() -> Iterator[Case]:
