@@ -112,6 +112,7 @@ def test_outside_of_any_project_the_project_of_the_code_is_used(
         ({}, ""),
         ({"version": VERSION}, ""),
         ({"version": "0.0.1"}, f"gpu-platform 0.0.1 deployed the stack, but {VERSION} is installed: "),
+        ({"version": "99.1"}, f"gpu-platform 99.1 deployed the stack, but the older {VERSION} is installed: "),
     ],
 )
 def test_another_version_that_deployed_the_stack_is_named(outputs: dict[str, str], sentence: str) -> None:

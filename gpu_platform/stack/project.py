@@ -16,6 +16,7 @@ from typing import Final, cast
 
 from gpu_platform.base.errors import BadInput, Problem
 from gpu_platform.base.paths import CODE_ROOT, PACKAGES, PROJECT_ROOT, current_folder, is_checkout, project_around
+from gpu_platform.base.versions import is_older
 
 _DISTRIBUTION: Final = "gpu-platform"
 VERSION_OUTPUT: Final = "version"
@@ -83,6 +84,12 @@ def version_change(outputs: Mapping[str, object]) -> str:
     deployed, installed = outputs.get(VERSION_OUTPUT), version()
     if deployed is None or deployed == installed:
         return ""
+    if is_older(installed, str(deployed)):
+        return (
+            f"gpu-platform {deployed} deployed the stack, but the older {installed} is installed: it undoes the "
+            f"changes of {deployed}, and may fail to read its data. Run `pip install gpu-platform=={deployed}`, "
+            "unless you want to go back"
+        )
     return f"gpu-platform {deployed} deployed the stack, but {installed} is installed: this may cause some changes"
 
 
