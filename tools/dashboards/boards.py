@@ -117,7 +117,8 @@ BOARDS: Final = (
             _ratio("Tensor activity", f"namespace:tensor_active:ratio{{{_OF_TEAM}}}", "{{namespace}}"),
             Panel(
                 title="Pods that use less than 5 % of their GPU",
-                expr=f'max by (namespace, pod) (gpu:active:ratio{{pod!="", {_OF_TEAM}}}) < 0.05',
+                expr=f'max by (namespace, pod) (gpu:active:ratio{{pod!="", {_OF_TEAM}}} '
+                "unless on (namespace, pod) pod:ended:info) < 0.05",
                 unit="percentunit",
                 kind="table",
                 span=24,

@@ -15,7 +15,7 @@ from typing import Final
 from gpu_platform.base import names
 from gpu_platform.catalog import Catalog, xid_codes
 from gpu_platform.planning.mig.progress import CHANGE_SECONDS, IN_PROGRESS
-from gpu_platform.planning.monitoring.recording import HELD
+from gpu_platform.planning.monitoring.recording import held
 from gpu_platform.planning.monitoring.section import AlertRule
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.stack.operations import Monitoring
@@ -30,6 +30,7 @@ _USED: Final = f"{_GPU}, GPU_I_ID, namespace, pod"
 _GPUS: Final = re.sub(r"\[\.]|/|(?<=mig)-", "_", names.GPU_RESOURCES)
 _FALLBACK_CELSIUS: Final = 85
 _HOURS_PER_MONTH: Final = 730
+_START_SECONDS: Final = 1800  # time in which a new node installs its driver and starts the exporter
 _XID_ALERTS: Final = {
     "GpuXidReset": "drain the node and reset the GPU",
     "GpuXidRestart": "drain the node and power-cycle it",
@@ -117,7 +118,7 @@ def gpu_alerts(monitoring: Monitoring, catalog: Catalog) -> Iterator[AlertRule]:
     )
     yield AlertRule(
         alert="GpuHeldAndIdle",
-        expr=f"max by ({_USED}) (gpu:active:ratio{{{HELD}}}) < 0.05",
+        expr=f"max by ({_USED}) {held()} < 0.05",
         for_="1h",
         severity="info",
         summary="{{ $labels.namespace }}/{{ $labels.pod }} holds a GPU and has used under 5 % of it for an hour",
@@ -185,6 +186,12 @@ def missing_alerts(pools: Sequence[PoolPlan], *, kube_state: bool, by_pool: bool
         # The status of a node does not contain its DRA devices.
         if claimed := "|".join(pool.name for pool in with_gpus if pool.devices):
             with_gpus_on += f' or kube_node_labels{{label_gpu_platform_dev_pool=~"{claimed}"}}'
+        # If the driver fails, the device plugin ends together with the exporter, and the node offers no GPUs.
+        # Cordoned nodes, and nodes that were replaced under the same name and still start, may have no metrics.
+        excused = f"kube_node_spec_unschedulable == 1 or kube_node_created > time() - {_START_SECONDS}"
+        with_gpus_on += (
+            f" or last_over_time(node:gpus:count[6h]) and on (node) kube_node_info unless on (node) ({excused})"
+        )
         yield AlertRule(
             alert="GpuNodeBlind",
             expr=f"group by (node) ({with_gpus_on}) unless on (node) group by (node) (gpu:temperature:celsius)",

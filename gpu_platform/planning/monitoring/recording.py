@@ -23,6 +23,7 @@ HELD: Final = f'pod!="", namespace!="{names.HEADROOM_NAMESPACE}"'
 """Label matcher for GPUs in use. Headroom pods do not count, because their GPUs are free for everybody."""
 _ONE: Final = "node, pool, UUID, GPU_I_ID, modelName"
 """Labels that identify a GPU or MIG instance without its user."""
+_ENDED: Final = "pod:ended:info"
 
 # Each entry: the rule's name, the exporter's metric, and labels in addition to the labels of every GPU.
 _OF_GPU: Final = (
@@ -86,6 +87,7 @@ def recording_rules(
     """
     return (
         *_of_gpus(exporter, exported=exported, agent=agent),
+        *(_ended_pods() if kube_state else ()),
         *_sums(),
         *_costs(pools),
         *(_workloads() if kube_state else ()),
@@ -128,14 +130,32 @@ def _of_gpus(exporter: Exporter, *, exported: bool, agent: bool) -> Iterator[Rec
     yield RecordingRule(record="gpu:memory_used:ratio", expr="gpu:memory_used:bytes / (gpu:memory_size:bytes > 0)")
 
 
+def _ended_pods() -> Iterator[RecordingRule]:
+    """Yield a rule for the pods that have ended but that the exporter still names as users of GPUs.
+
+    Before Kubernetes 1.34, the kubelet lists the devices of a pod that ended until another pod of the node gets
+    devices. Sources: kubernetes/kubernetes#119423 and #132028, NVIDIA/dcgm-exporter#16; read 2026-12-01.
+    """
+    phase = 'kube_pod_status_phase{phase=~"Succeeded|Failed"} == 1'
+    named = f"group by (namespace, pod) (gpu:active:ratio{{{HELD}}})"
+    yield RecordingRule(record=_ENDED, expr=f"{named} and on (namespace, pod) {phase}")
+
+
+def held(metric: str = "active") -> str:
+    """Return a PromQL expression for `gpu:METRIC:ratio` of the GPUs that pods hold.
+
+    Without kube-state-metrics, the series of ended pods does not exist, and no GPU is excluded.
+    """
+    return f"(gpu:{metric}:ratio{{{HELD}}} unless on (namespace, pod) {_ENDED})"
+
+
 def _sums() -> Iterator[RecordingRule]:
-    held = f"gpu:active:ratio{{{HELD}}}"
     for metric in ("active", "sm_active", "tensor_active", "memory_used"):
         # First take one value per GPU, because the exporter may report a shared GPU once for each of its pods.
         one = f"max by ({_ONE}) (gpu:{metric}:ratio)"
         yield RecordingRule(record=f"pool:{metric}:ratio", expr=f"avg by (pool) ({one})")
         yield RecordingRule(record=f"model:{metric}:ratio", expr=f"avg by (modelName) ({one})")
-        used = f"max by (namespace, UUID, GPU_I_ID) (gpu:{metric}:ratio{{{HELD}}})"
+        used = f"max by (namespace, UUID, GPU_I_ID) {held(metric)}"
         yield RecordingRule(record=f"namespace:{metric}:ratio", expr=f"avg by (namespace) ({used})")
     yield RecordingRule(record="pool:power:watts", expr="sum by (pool) (max by (pool, UUID) (gpu:power:watts))")
     yield RecordingRule(
@@ -148,10 +168,10 @@ def _sums() -> Iterator[RecordingRule]:
     yield RecordingRule(
         record="pool:nodes:count", expr="count by (pool) (group by (pool, node) (gpu:temperature:celsius))"
     )
-    yield RecordingRule(record="pool:gpus_held:count", expr=f"count by (pool) (group by (pool, UUID) ({held}))")
+    yield RecordingRule(record="pool:gpus_held:count", expr=f"count by (pool) (group by (pool, UUID) {held()})")
     yield RecordingRule(
         record="namespace:gpus_held:count",
-        expr=f"count by (namespace) (group by (namespace, UUID, GPU_I_ID) ({held}))",
+        expr=f"count by (namespace) (group by (namespace, UUID, GPU_I_ID) {held()})",
     )
 
 
@@ -175,10 +195,10 @@ def _costs(pools: Sequence[PoolPlan]) -> Iterator[RecordingRule]:
             record="pool:cost:usd_per_hour", expr="pool:nodes:count * on (pool) pool:node_price:usd_per_hour"
         )
     if any(pool.sharing.mode == "none" for pool in priced):
-        held = f"count by (namespace, pool) (group by (namespace, pool, UUID) (gpu:active:ratio{{{HELD}}}))"
+        gpus = f"count by (namespace, pool) (group by (namespace, pool, UUID) {held()})"
         yield RecordingRule(
             record="namespace:cost:usd_per_hour",
-            expr=f"sum by (namespace) ({held} * on (pool) group_left () pool:gpu_price:usd_per_hour)",
+            expr=f"sum by (namespace) ({gpus} * on (pool) group_left () pool:gpu_price:usd_per_hour)",
         )
         one = f"max by ({_ONE}) (gpu:active:ratio)"
         yield RecordingRule(
@@ -240,9 +260,11 @@ def _workloads() -> Iterator[RecordingRule]:
         for kind, pattern in _OWNER.items()
     )
     yield RecordingRule(record="pod:workload:info", expr=f"max by (namespace, pod, workload) ({owners})")
-    used = f"max by (namespace, pod, UUID, GPU_I_ID) (gpu:{{}}:ratio{{{{{HELD}}}}})"
-    for metric in ("active", "memory_used"):
-        joined = f"{used.format(metric)} * on (namespace, pod) group_left (workload) pod:workload:info"
-        yield RecordingRule(record=f"workload:{metric}:ratio", expr=f"avg by (namespace, workload) ({joined})")
-    joined = f"{used.format('active')} * on (namespace, pod) group_left (workload) pod:workload:info"
-    yield RecordingRule(record="workload:gpus_held:count", expr=f"count by (namespace, workload) ({joined})")
+    for metric, record, function in (
+        ("active", "workload:active:ratio", "avg"),
+        ("memory_used", "workload:memory_used:ratio", "avg"),
+        ("active", "workload:gpus_held:count", "count"),
+    ):
+        used = f"max by (namespace, pod, UUID, GPU_I_ID) {held(metric)}"
+        joined = f"{used} * on (namespace, pod) group_left (workload) pod:workload:info"
+        yield RecordingRule(record=record, expr=f"{function} by (namespace, workload) ({joined})")

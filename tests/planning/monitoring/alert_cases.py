@@ -157,6 +157,12 @@ def cases() -> Iterator[Case]:
         {series(active): "0x90", series(active, gpu=1, **_POD): "0.5x90"},
         80,
     )
+    # Before Kubernetes 1.34, the exporter names the pod that ended until the GPU's node starts another GPU pod.
+    ended = 'kube_pod_status_phase{namespace="vision", pod="train-0", phase="Succeeded"}'
+    finished = {series(active, **_POD): "0x90", ended: "1x90"}
+    yield Case("GpuHeldAndIdle: a pod that has ended", "GpuHeldAndIdle", finished, 80, 0)
+    running = {series(active, **_POD): "0x90", ended: "0x90"}
+    yield Case("GpuHeldAndIdle: a running pod", "GpuHeldAndIdle", running, 80, 1)
     yield Case(
         "GpuHeldAndIdle without profiling metrics",
         "GpuHeldAndIdle",
@@ -167,6 +173,7 @@ def cases() -> Iterator[Case]:
     yield from _fires_and_not("GpuLost", gpus(8, "60x9 _x30") | gpus(7, "60x40"), gpus(8, "60x40"), 30)
     allocatable = {_NODE: "8x60"}
     yield from _fires_and_not("GpuNodeBlind", allocatable, allocatable | gpus(8, "60x60"), 20)
+    yield from _node_without_its_driver()
     nics = {_NODE.replace("nvidia_com_gpu", "nvidia_com_hostdev"): "8x60"}
     yield Case("GpuNodeBlind: a node with only NICs", "GpuNodeBlind", nics, 20, 0)
     yield from _fires_and_not("GpuMetricsMissing", allocatable, gpus(8, "60x60"), 20)
@@ -253,6 +260,19 @@ def _healthy() -> dict[str, str]:
                 series("DCGM_EXP_CLOCK_EVENTS_COUNT", gpu=index, node=node, clock_event="power_cap"): "10x180",
             }
     return found | _quota(8, 16) | _validation(1)
+
+
+def _node_without_its_driver() -> Iterator[Case]:
+    """Yield cases of a node on which the exporter and the device plugin end at the same time."""
+    info, cordoned = 'kube_node_info{node="train-1"}', 'kube_node_spec_unschedulable{node="train-1"}'
+    dead = {**gpus(8, "60x9 stale"), _NODE: "8x9 0x50"}
+    for name, nodes, firing in (
+        ("offers no GPUs any more", {info: "1x60", cordoned: "0x60"}, 1),
+        ("is being repaired", {info: "1x60", cordoned: "1x60"}, 0),
+        ("was deleted", {info: "1x9 stale", cordoned: "0x9 stale"}, 0),
+        ("was replaced under its name", {info: "1x60", 'kube_node_created{node="train-1"}': "_x9 600x50"}, 0),
+    ):
+        yield Case(f"GpuNodeBlind: a node that {name}", "GpuNodeBlind", dead | nodes, 30, firing)
 
 
 def _dead_scrape() -> Iterator[Case]:

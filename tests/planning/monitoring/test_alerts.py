@@ -17,7 +17,7 @@ from gpu_platform.planning.monitoring.rules import rule_groups
 from gpu_platform.planning.monitoring.section import MonitoringPlan
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stack.loaded import plan_platform
-from tests.planning.monitoring.alert_cases import ALL_ALERTS, Case, cases, claimed_cases, translated
+from tests.planning.monitoring.alert_cases import ALL_ALERTS, Case, cases, claimed_cases, series, translated
 from tests.support.prometheus_programs import PROMTOOL, needs_promtool
 from tests.support.size import THOROUGH
 
@@ -181,6 +181,33 @@ def test_pods_of_every_kind_that_owns_pods_have_a_workload(
         "input_series": [{"series": f"kube_pod_owner{{{labels}}}", "values": "1x5"}],
         "promql_expr_test": [
             {"expr": "pod:workload:info", "eval_time": "5m", "exp_samples": [{"labels": expected, "value": 1}]}
+        ],
+    }
+    _passes(tmp_path, _test_file(tmp_path / "test.yaml", "rules.yaml", [test]))
+
+
+@needs_promtool
+def test_a_pod_that_ended_holds_and_pays_for_no_gpu(tmp_path: Path) -> None:
+    """Two pods have one GPU each, and one of them has ended. A node of 8 GPUs costs 100 USD/h."""
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": rule_groups(monitoring_of("4.8.3"))}))
+    samples = {}
+    for gpu, (pod, ended) in enumerate((("train-0", 1), ("train-1", 0))):
+        named = {"namespace": "vision", "pod": pod, "container": "main"}
+        samples[series("DCGM_FI_PROF_GR_ENGINE_ACTIVE", gpu=gpu, **named)] = "0.5x9"
+        samples[f'kube_pod_status_phase{{namespace="vision", pod="{pod}", phase="Succeeded"}}'] = f"{ended}x9"
+    expected = {"pool:gpus_held:count": ("pool", 1), "namespace:gpus_held:count": ("namespace", 1)}
+    expected["namespace:cost:usd_per_hour"] = ("namespace", 12.5)
+    values = {"pool": "train", "namespace": "vision"}
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": key, "values": value} for key, value in samples.items()],
+        "promql_expr_test": [
+            {
+                "expr": record,
+                "eval_time": "5m",
+                "exp_samples": [{"labels": f'{record}{{{label}="{values[label]}"}}', "value": value}],
+            }
+            for record, (label, value) in expected.items()
         ],
     }
     _passes(tmp_path, _test_file(tmp_path / "test.yaml", "rules.yaml", [test]))
