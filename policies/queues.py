@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpu_platform.base import names
-from gpu_platform.catalog.pod_limits import WORKLOAD_OF_OTHERS
+from gpu_platform.catalog.pod_limits import PARENT_ANNOTATION, WORKLOAD_OF_OTHERS
 from policies._inputs import Value
 from policies._node_pool import NodePool
 from policies._pod_templates import KINDS, pod_templates
@@ -209,7 +209,7 @@ def _joins_others(stack: Stack, queued: QueuedObject, _: Settings) -> Iterator[B
     for one in metadata:
         for field in ("labels", "annotations"):
             for key, value in one.get(field).entries():
-                if key in WORKLOAD_OF_OTHERS:
+                if key in (*WORKLOAD_OF_OTHERS, PARENT_ANNOTATION):
                     yield Breach(
                         at=value,
                         found=f"{key} in {field}",

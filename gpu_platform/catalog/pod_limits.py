@@ -80,10 +80,28 @@ def keeps_node(annotation: str, value: str) -> bool:
     return value == "false" if annotation == SAFE_TO_EVICT else annotation in DO_NOT_DISRUPT and value != "false"
 
 
-WORKLOAD_OF_OTHERS: Final = ("kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/prebuilt-workload-name")
-"""Labels and annotations that make a pod run under the Kueue Workload of other pods.
+WORKLOAD_OF_OTHERS: Final = (
+    "kueue.x-k8s.io/pod-group-name",
+    "kueue.x-k8s.io/prebuilt-workload-name",
+    "leaderworkerset.sigs.k8s.io/name",
+)
+"""Labels and annotations that make a pod run under the Kueue Workload of other pods, or under none.
 
 Kueue may then count too few pods. Other pods may already run under a prebuilt Workload. For a pod group, Kueue
-counts one pod per role, and each pod sets its own role (kubernetes-sigs/kueue v0.19.2, pkg/controller/jobs/pod;
-read 2026-11-25).
+counts one pod per role, and each pod sets its own role. Kueue removes the gate of a pod with the name of a
+LeaderWorkerSet if no StatefulSet of the LeaderWorkerSet owns the pod (kubernetes-sigs/kueue v0.19.2,
+pkg/controller/jobs/pod and leaderworkerset, reconcilePod; read 2026-12-01).
+"""
+PARENT_ANNOTATION: Final = "kueue.x-k8s.io/pod-suspending-parent"
+"""Annotation that names the integration of Kueue that starts a pod. Kueue's webhook writes it to pod templates.
+
+Kueue adds a gate to each pod with this annotation, but does not count it as a pod without an owner.
+"""
+PARENTS: Final = {
+    "Deployment": "deployment",
+    "LeaderWorkerSet": "leaderworkerset.x-k8s.io/leaderworkerset",
+    "StatefulSet": "statefulset",
+}
+"""The values that Kueue's webhook writes to `PARENT_ANNOTATION`, by kind (kubernetes-sigs/kueue v0.19.2,
+pkg/controller/jobs; read 2026-12-01).
 """

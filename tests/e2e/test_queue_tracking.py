@@ -27,6 +27,9 @@ OF_GROUP = {"kueue.x-k8s.io/pod-group-total-count": "2"}
 PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
 ROLE = "kueue.x-k8s.io/role-hash"
 ELASTIC = "kueue.x-k8s.io/elastic-job"
+PARENT = "kueue.x-k8s.io/pod-suspending-parent"
+LEADER_WORKER_SETS = "leaderworkerset.x-k8s.io/leaderworkerset"
+SET_NAME = "leaderworkerset.sigs.k8s.io/name"
 JOBS = "/apis/batch/v1/namespaces/vision/jobs"
 
 
@@ -102,6 +105,10 @@ def before_a_deploy(wanted: Object) -> set[str]:
         (a_cron_job(labels={PREBUILT: "of-others"}), True),
         (a_cron_job(labels={"kueue.x-k8s.io/queue-name": "default"}), False),
         (a_service(annotations={PREBUILT: "of-others"}), True),
+        (a_pod(labels={SET_NAME: "of-nobody"}, annotations={PARENT: LEADER_WORKER_SETS}), True),
+        (a_pod(annotations={PARENT: "statefulset"}), True),
+        (a_service(annotations={PARENT: LEADER_WORKER_SETS}), True),
+        (a_service(labels={SET_NAME: "of-others"}), True),
         (a_job(labels={"kueue.x-k8s.io/queue-name": "default"}), False),
         (a_service(labels={"kueue.x-k8s.io/queue-name": "default"}), False),
     ],
@@ -115,6 +122,10 @@ def before_a_deploy(wanted: Object) -> set[str]:
         "job-of-a-cron-job-on-a-workload",
         "job-of-a-cron-job-in-its-queue",
         "deployment-on-a-workload",
+        "pod-of-no-leader-worker-set",
+        "pod-of-no-stateful-set",
+        "deployment-as-a-leader-worker-set",
+        "deployment-in-a-leader-worker-set",
         "job-in-its-queue",
         "deployment-in-its-queue",
     ],
@@ -156,7 +167,7 @@ def test_a_workload_of_ones_own_is_refused(vision: Team) -> None:
 
 
 def a_change(kind: str, name: str, metadata: Object, **fields: Any) -> Object:
-    version = "v1" if kind == "Pod" else "batch/v1"
+    version = {"Pod": "v1", "StatefulSet": "apps/v1"}.get(kind, "batch/v1")
     return {
         "apiVersion": version,
         "kind": kind,
@@ -429,6 +440,75 @@ def test_the_group_of_a_queued_leader_worker_set_does_not_grow(
     with pytest.raises(Refused, match="queue-group-size"):
         vision.client.merge({**wanted, "spec": {"leaderWorkerTemplate": {"size": 3}}})
     vision.client.merge({**wanted, "spec": {"replicas": 2}})
+
+
+def test_pods_of_a_waiting_leader_worker_set_stay_among_those_that_kueue_starts(
+    vision: Team, search: Team, custom_kinds: KubernetesClient
+) -> None:
+    """Kueue starts a pod of a LeaderWorkerSet without quota if it does not find the StatefulSet of the pod."""
+    search.job("all", gpus=8, pods=2)
+    eventually(lambda: search.running("all") == 2)
+    wanted: Object = {
+        "apiVersion": LEADER_WORKER_SET,
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": "attempt", "namespace": "vision"},
+        "spec": {"replicas": 1, "leaderWorkerTemplate": {"size": 2, "workerTemplate": a_template()}},
+    }
+    # Kueue and the quota controller notice a new CRD after some seconds.
+    eventually(lambda: PARENT in str(admitted(vision.client, wanted)))
+    live = vision.client.create(wanted)
+    template = live["spec"]["leaderWorkerTemplate"]["workerTemplate"]
+    labels = {SET_NAME: "attempt", "app": "attempt"}
+    template["metadata"]["labels"] |= labels
+    template["spec"]["restartPolicy"] = "Always"
+    # The controller of LeaderWorkerSets, which the sandbox does not run, makes the leader's pod the owner. Kueue reads no
+    # owner of the StatefulSet.
+    owner = custom_kinds.get("v1", "ConfigMap", "kube-root-ca.crt", "vision")
+    assert owner is not None
+    of_pod = {"apiVersion": "v1", "kind": "ConfigMap", "name": "kube-root-ca.crt", "uid": owner["metadata"]["uid"]}
+    custom_kinds.create(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "StatefulSet",
+            "metadata": {
+                "name": "attempt-0",
+                "namespace": "vision",
+                "labels": labels,
+                "ownerReferences": [of_pod],
+            },
+            "spec": {
+                "selector": {"matchLabels": {"app": "attempt"}},
+                "template": template,
+                "serviceName": "attempt",
+            },
+        }
+    )
+
+    path = "/apis/apps/v1/namespaces/vision/statefulsets/attempt-0"
+
+    def gates() -> list[Object] | None:
+        pod = custom_kinds.get("v1", "Pod", "attempt-0-0", "vision")
+        return None if pod is None else pod["spec"].get("schedulingGates", [])
+
+    try:
+        eventually(gates)
+        for kind, name in (("Pod", "attempt-0-0"), ("StatefulSet", "attempt-0")):
+            for metadata in ({"labels": {SET_NAME: "of-nobody"}}, {"ownerReferences": None}):
+                with pytest.raises(Refused, match=r"queue-pod-owner: .* do not change its labels"):
+                    vision.client.merge(a_change(kind, name, metadata))
+            vision.client.merge(a_change(kind, name, {"labels": {"mine": "true"}}))
+        larger = a_change(
+            "StatefulSet", "attempt-0", {}, spec={"template": {"spec": {"nodeSelector": {"a": "b"}}}}
+        )
+        with pytest.raises(Refused, match="queue-owned"):
+            vision.client.merge(larger)
+        with pytest.raises(Refused, match="queue-orphans"):
+            vision.client._connection.request("DELETE", path, "deleting", {"propagationPolicy": "Orphan"})
+        assert gates()
+    finally:
+        vision.client._connection.request("DELETE", path, "deleting", {"propagationPolicy": "Background"})
+        custom_kinds.delete(live)
+        eventually(lambda: gates() is None)
 
 
 def refusal(client: KubernetesClient, wanted: Object) -> str:

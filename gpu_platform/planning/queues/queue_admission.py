@@ -15,7 +15,12 @@ from typing import Final
 
 from gpu_platform.base import names
 from gpu_platform.catalog.admission_rules import AdmissionPolicy, Value, admission_rules, literal
-from gpu_platform.catalog.pod_limits import LONGEST_GRACE_SECONDS, WORKLOAD_OF_OTHERS
+from gpu_platform.catalog.pod_limits import (
+    LONGEST_GRACE_SECONDS,
+    PARENT_ANNOTATION,
+    PARENTS,
+    WORKLOAD_OF_OTHERS,
+)
 from gpu_platform.catalog.template_kinds import (
     QUEUED_KINDS,
     STARTED_KINDS,
@@ -65,6 +70,8 @@ def _values(queue: TeamQueuePlan) -> Mapping[str, Value]:
         "queued_kinds": _QUEUED_KINDS,
         "queued_owners": ("TrainJob", *(kind.kind for kind in STARTED_KINDS)),
         "workload_of_others": WORKLOAD_OF_OTHERS,
+        "parent_annotation": PARENT_ANNOTATION,
+        "parents": PARENTS,
         "kueue_prefix": "kueue.x-k8s.io/",
         "elastic_job": "kueue.x-k8s.io/elastic-job",
         "elastic_kinds": ("Job", "RayCluster", "RayService"),

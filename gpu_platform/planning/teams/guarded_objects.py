@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gpu_platform.catalog.admission_rules import Value
+from gpu_platform.catalog.pod_limits import PARENT_ANNOTATION
 from gpu_platform.catalog.template_kinds import QUEUED_KINDS, TEMPLATE_KINDS, TRAIN_JOBS
 from gpu_platform.planning.teams.object_limits import (
     LARGE,
@@ -27,6 +28,7 @@ def object_values(objects: Mapping[str, Sequence[str]], *, queued: bool) -> Mapp
     return {
         "platform_objects": {resource: found for resource, found in sorted(objects.items()) if found},
         "pods_are_queued": queued,
+        "parent_annotation": PARENT_ANNOTATION,
         "queued_resources": (TRAIN_JOBS[1], *(kind.resource for kind in QUEUED_KINDS)),
         "template_resources": (TRAIN_JOBS[1], *(kind.resource for kind in TEMPLATE_KINDS)),
         "large_resources": LARGE,
