@@ -195,8 +195,11 @@ def test_a_pod_that_ended_holds_and_pays_for_no_gpu(tmp_path: Path) -> None:
         named = {"namespace": "vision", "pod": pod, "container": "main"}
         samples[series("DCGM_FI_PROF_GR_ENGINE_ACTIVE", gpu=gpu, **named)] = "0.5x9"
         samples[f'kube_pod_status_phase{{namespace="vision", pod="{pod}", phase="Succeeded"}}'] = f"{ended}x9"
-    expected = {"pool:gpus_held:count": ("pool", 1), "namespace:gpus_held:count": ("namespace", 1)}
-    expected["namespace:cost:usd_per_hour"] = ("namespace", 12.5)
+    expected = {
+        "pool:gpus_held:count": ("pool", 1.0),
+        "namespace:gpus_held:count": ("namespace", 1.0),
+        "namespace:cost:usd_per_hour": ("namespace", 12.5),
+    }
     values = {"pool": "train", "namespace": "vision"}
     test = {
         "interval": "1m",
