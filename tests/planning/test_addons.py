@@ -69,12 +69,28 @@ def test_prometheus_keeps_bounded_metrics_on_its_nodes_disk() -> None:
     assert "storageSpec" in kept.why
 
 
-def test_a_volume_of_prometheus_leaves_its_retention_to_the_stack_file() -> None:
-    volume = {"volumeClaimTemplate": {"spec": {"resources": {"requests": {"storage": "500Gi"}}}}}
-    values = {"prometheus": {"prometheusSpec": {"storageSpec": volume, "retention": "90d"}}}
+def of_volume(storage: str | None, **said: str) -> dict[str, Any]:
+    """Return the program's values for a Prometheus with a volume."""
+    claim: dict[str, Any] = {} if storage is None else {"resources": {"requests": {"storage": storage}}}
+    values = {"prometheus": {"prometheusSpec": {"storageSpec": {"volumeClaimTemplate": {"spec": claim}}, **said}}}
     plan = plan_of("eks", {"prometheus": "install"}, charts={"kube-prometheus-stack": {"values": values}})
-    assert not {"retention", "retentionSize"} & plan.addons.addons[0].values["prometheus"]["prometheusSpec"].keys()
     assert "metrics" not in {one.what for one in plan.decisions if one.subject == "addons"}
+    return plan.addons.addons[0].values["prometheus"]["prometheusSpec"]
+
+
+def test_a_volume_of_prometheus_leaves_its_retention_to_the_stack_file() -> None:
+    assert not {"retention", "retentionSize"} & of_volume("500Gi", retention="90d", retentionSize="450GB").keys()
+
+
+def test_prometheus_deletes_old_metrics_before_its_volume_is_full() -> None:
+    assert of_volume("500Gi", retention="90d")["retentionSize"] == "409600MB"
+    assert of_volume("50G")["retentionSize"] == "38146MB"
+    assert "retentionSize" not in of_volume(None)
+    assert "retentionSize" not in of_volume("large")
+
+
+def test_prometheus_with_a_volume_keeps_the_days_that_reports_read() -> None:
+    assert of_volume("500Gi")["retention"] == "15d"
 
 
 DISK = {"volumeClaimTemplate": {"spec": {"storageClassName": "gp3"}}}

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from decimal import Decimal
 from typing import Any, Final, cast
 
 from gpu_platform.base import names
+from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.addons.known import GATEWAY_CLASS, HIDDEN_CONTROL_PLANE, KNOWN, PROMETHEUS_KEEPS
 from gpu_platform.planning.addons.section import AddonPlan, AddonsPlan
@@ -25,6 +28,9 @@ _VOLUMES: Final = {
     "Prometheus": ("prometheus", "prometheusSpec", "storageSpec"),
     "Alertmanager": ("alertmanager", "alertmanagerSpec", "storage"),
 }
+# Share of a volume for metrics. The rest is for the write-ahead log and for blocks that are being compacted.
+# Source: Prometheus docs, Storage, Right-Sizing Retention Size; read 2026-12-01.
+_KEPT_SHARE: Final = Decimal("0.8")
 # These labels are on all system nodes, so a node selector with only these labels selects no particular pool.
 _ON_SYSTEM_NODES: Final = {**names.OS_LABELS, "kubernetes.io/arch": "amd64"}
 
@@ -118,16 +124,30 @@ def _values(name: str, context: CompleteContext) -> Mapping[str, Any]:
     if _has_volume(context):
         spec = values["prometheus"]["prometheusSpec"]
         own = {key: value for key, value in spec.items() if key not in PROMETHEUS_KEEPS}
-        values["prometheus"] = {**values["prometheus"], "prometheusSpec": own}
+        values["prometheus"] = {**values["prometheus"], "prometheusSpec": own | _kept_on_volume(context)}
     return values
 
 
 def _has_volume(context: CompleteContext) -> bool:
-    """Return whether the stack file declares a volume for Prometheus. If it does, the retention also comes from
-    the stack file.
-    """
+    """Return whether the stack file declares a volume for Prometheus."""
     *spec, volume = _VOLUMES["Prometheus"]
     return volume in _of_stack_file(context, spec)
+
+
+def _kept_on_volume(context: CompleteContext) -> dict[str, str]:
+    """Return the retention of a Prometheus with a volume, as far as the stack file does not set it.
+
+    The chart sets no size, so Prometheus would fill the volume and then fail to start. The chart's 10 days are
+    fewer than the days that reports read.
+    """
+    *path, volume = _VOLUMES["Prometheus"]
+    spec = _of_stack_file(context, path)
+    kept = {"retention": PROMETHEUS_KEEPS["retention"]}
+    claim = _of_stack_file(context, [*path, volume, "volumeClaimTemplate", "spec", "resources", "requests"])
+    with suppress(KeyError, ValueError):  # no size, or a size that the API server refuses
+        # In Prometheus, MB means MiB.
+        kept["retentionSize"] = f"{int(parse_quantity(claim['storage']) * _KEPT_SHARE / 2**20)}MB"
+    return {key: value for key, value in kept.items() if key not in spec}
 
 
 def _of_stack_file(context: CompleteContext, path: Sequence[str]) -> Mapping[str, Any]:
