@@ -96,16 +96,26 @@ def run_pulumi(platform: Platform, text: str, *options: str) -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-def kill_up(platform: Platform, file: str, resource: str) -> None:
-    """Run `up`, and kill it with all its children while it waits for a resource."""
+def kill_up(platform: Platform, cloud: PlayedCloud, file: str, type_: str, resource: str) -> None:
+    """Run `up`, and kill it with all its children while it waits for a resource that the cloud has already created
+    or updated.
+    """
+    mark = len(cloud.account.events)
+
+    def written() -> bool:
+        own = (event for event in cloud.since(mark).events if event.get("type") == type_)
+        return any(event["what"] in ("created", "updated") and resource in event["id"] for event in own)
+
     env, quiet = {**os.environ, **platform.env}, subprocess.DEVNULL
     command = [*COMMAND, "up", file, "--engine", "pulumi"]
-    running = subprocess.Popen(command, env=env, stdout=quiet, stderr=quiet, start_new_session=True)
-    try:
-        eventually(lambda: pending(platform), [resource])
-    finally:
-        _kill_all(running.pid)
-        running.wait()
+    with cloud.holding(type_, resource):
+        running = subprocess.Popen(command, env=env, stdout=quiet, stderr=quiet, start_new_session=True)
+        try:
+            eventually(written, True)
+            eventually(lambda: pending(platform), [resource])
+        finally:
+            _kill_all(running.pid)
+            running.wait()
 
 
 def _kill_all(pid: int) -> None:

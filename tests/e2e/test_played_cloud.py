@@ -181,8 +181,7 @@ def test_an_up_that_was_killed_while_it_created_nodes_names_them_and_is_continue
     stack["cluster"]["protect"] = False
     del stack["pools"][1]
     file = str(platform.write(stack))
-    with cloud.holding(NODE_GROUP, "train"):
-        kill_up(platform, file, "train")
+    kill_up(platform, cloud, file, NODE_GROUP, "train")
     (orphan,) = cloud.node_groups("train")
 
     locked = platform.up(stack)
