@@ -132,6 +132,21 @@ def test_a_node_whose_nvml_does_not_answer_says_so_and_has_no_gpus():
     assert list(found) == ["gpu_node_read_timestamp_seconds"]
 
 
+def test_old_values_are_not_exported_as_current_ones():
+    """The agent does not read the GPUs while the MIG manager changes them."""
+    now = [0.0]
+    latest = Latest(Once("p4de.24xlarge"), clock=lambda: 1000.0, age_clock=lambda: now[0])
+    latest.read(1)
+    collector = NodeCollector(latest, "train-0", fresh_seconds=90)
+    now[0] = 90.0
+    assert "gpu_temperature_celsius" in {family.name for family in collector.collect()}
+    now[0] = 91.0
+    left = {family.name: family.samples[0].value for family in collector.collect()}
+    assert left == {"gpu_node_read_ok": 0, "gpu_node_read_timestamp_seconds": 1000}
+    latest.read(1)
+    assert "gpu_temperature_celsius" in {family.name for family in collector.collect()}
+
+
 def test_every_metric_that_the_recording_rules_name_is_exported():
     exported = samples(Once("p5.48xlarge"))
     assert {name for name, _ in AGENT_METRICS.values()} <= exported.keys()

@@ -23,6 +23,7 @@ from validators.agent.xids import NO_ERRORS
 
 _GPU_LABELS: Final = ("node", "gpu", "UUID", "modelName", "GPU_I_ID", "GPU_I_PROFILE")
 _MIB: Final = 1 << 20
+FRESH_SECONDS: Final = 300.0  # for as long, Prometheus uses the last sample of a series
 # values of nvmlClocksEventReasons (NVML API reference, read 2026-11-25)
 _CLOCK_EVENTS: Final = {
     0x1: "idle",
@@ -52,26 +53,51 @@ class Thresholds:
 
 
 class Latest:
-    """A reader that keeps its last Snapshot and the time at which it was read (Unix time in seconds)."""
+    """A reader that keeps its last Snapshot and the time at which it was read (Unix time in seconds).
 
-    def __init__(self, reader: Reader, clock: Callable[[], float] = time.time) -> None:
+    `age_clock` measures the age of the Snapshot. Unlike Unix time, it does not jump when the node's time is set.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        clock: Callable[[], float] = time.time,
+        age_clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._reader = reader
         self._clock = clock
+        self._age_clock = age_clock
+        self._read_at = 0.0
         self.last: tuple[Snapshot, float] | None = None
 
     def read(self, deadline_seconds: float) -> Snapshot:
         """Read the node, and keep the Snapshot and its time."""
         snapshot = self._reader.read(deadline_seconds)
-        self.last = snapshot, self._clock()
+        self.last, self._read_at = (snapshot, self._clock()), self._age_clock()
         return snapshot
+
+    def age(self) -> float:
+        """Return the age of the last Snapshot in seconds."""
+        return self._age_clock() - self._read_at
 
 
 class NodeCollector(Collector):
-    """Metrics from the last Snapshot of one node. Before the first Snapshot, there are no metrics."""
+    """Metrics from the last Snapshot of one node. Before the first Snapshot, there are no metrics.
 
-    def __init__(self, latest: Latest, node: str, thresholds: Thresholds | None = None) -> None:
+    If the Snapshot is older than `fresh_seconds`, there are no metrics of GPUs. Prometheus would store old values
+    as current ones, and a node whose GPUs are no longer read would seem healthy.
+    """
+
+    def __init__(
+        self,
+        latest: Latest,
+        node: str,
+        thresholds: Thresholds | None = None,
+        fresh_seconds: float = FRESH_SECONDS,
+    ) -> None:
         self._latest = latest
         self._node = node
+        self._fresh_seconds = fresh_seconds
         self._thresholds = thresholds or Thresholds()
 
     def describe(self) -> Iterator[Metric]:
@@ -84,14 +110,17 @@ class NodeCollector(Collector):
         if last is None:
             return
         snapshot, at = last
+        fresh = self._latest.age() <= self._fresh_seconds
         read = GaugeMetricFamily("gpu_node_read_ok", "Whether NVML answered all calls.", labels=["node"])
-        read.add_metric([self._node], float(not snapshot.failure and not snapshot.unanswered))
+        read.add_metric([self._node], float(fresh and not snapshot.failure and not snapshot.unanswered))
         yield read
         stamp = GaugeMetricFamily(
             "gpu_node_read_timestamp_seconds", "Time at which NVML was read, as Unix time.", labels=["node"]
         )
         stamp.add_metric([self._node], at)
         yield stamp
+        if not fresh:
+            return
         for name, what, value in _GAUGES:
             yield self._gauge(snapshot, name, what, value)
         for name, what, value in _COUNTERS:

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 from validators.agent import cli as agent
 from validators.agent.reading import NvmlReader
 from validators.agent.report import Identity, Reader
-from validators.exporter.collector import Latest, NodeCollector, Thresholds
+from validators.exporter.collector import FRESH_SECONDS, Latest, NodeCollector, Thresholds
 from validators.exporter.fabric import FabricCollector
 
 _SERVE = "serve"
@@ -34,11 +34,11 @@ def main(arguments: Sequence[str]) -> int:
     return agent.main(rest, latest)
 
 
-def start_metrics(latest: Latest, port: int, thresholds: Thresholds) -> None:
+def start_metrics(latest: Latest, port: int, thresholds: Thresholds, fresh_seconds: float = FRESH_SECONDS) -> None:
     """Serve the metrics of the last Snapshot on every address of the pod. Raises OSError if the port is taken."""
     registry = CollectorRegistry()
     node = Identity.of_environment().node
-    registry.register(NodeCollector(latest, node, thresholds))
+    registry.register(NodeCollector(latest, node, thresholds, fresh_seconds))
     registry.register(FabricCollector(node))
     start_http_server(port, "::" if socket.has_dualstack_ipv6() else "0.0.0.0", registry)  # noqa: S104 - as the agent
 
@@ -52,7 +52,7 @@ def serve_metrics(
     """
     latest = Latest(reader)
     latest.read(agent.DEADLINE_SECONDS)
-    start_metrics(latest, port, thresholds)
+    start_metrics(latest, port, thresholds, FRESH_SECONDS + interval_seconds)
     started()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)
