@@ -392,7 +392,7 @@ def test_the_api_server_counts_every_kind_that_a_member_may_create(vision: Kuber
             served |= {f"{name}.{group}" if group else name for name in names & {*rule["resources"]}}
     assert served >= {
         "deployments.apps",
-        "podtemplates",
+        "poddisruptionbudgets.policy",
         "httproutes.gateway.networking.k8s.io",
         "jobsets.jobset.x-k8s.io",
     }
@@ -400,17 +400,18 @@ def test_the_api_server_counts_every_kind_that_a_member_may_create(vision: Kuber
 
 
 def test_a_member_makes_no_more_objects_of_a_kind_than_the_quota_has(vision: KubernetesClient, platform: Platform):
-    template = {"spec": satisfying({"containers": [{"name": "main", "image": "none"}]})}
     made: list[Object] = []
 
     def another(number: int) -> Object:
         metadata = {"name": f"filler-{number}", "namespace": "vision"}
-        return {"apiVersion": "v1", "kind": "PodTemplate", "metadata": metadata, "template": template}
+        return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata}
 
     try:
         for number in range(5):
             made.append(vision.create(another(number)))
-        assert "exceeded quota: object-quota, requested: count/podtemplates=1" in refusal(vision, another(5))
+        assert "exceeded quota: object-quota, requested: count/poddisruptionbudgets.policy=1" in refusal(
+            vision, another(5)
+        )
     finally:
         for one in made:
             platform.client.delete(one)

@@ -461,8 +461,8 @@ def test_pods_of_a_waiting_leader_worker_set_stay_among_those_that_kueue_starts(
     labels = {SET_NAME: "attempt", "app": "attempt"}
     template["metadata"]["labels"] |= labels
     template["spec"]["restartPolicy"] = "Always"
-    # The controller of LeaderWorkerSets, which the sandbox does not run, makes the leader's pod the owner. Kueue reads no
-    # owner of the StatefulSet.
+    # The controller of LeaderWorkerSets, which the sandbox does not run, makes the leader's pod the owner. Kueue
+    # does not read the owner.
     owner = custom_kinds.get("v1", "ConfigMap", "kube-root-ca.crt", "vision")
     assert owner is not None
     of_pod = {"apiVersion": "v1", "kind": "ConfigMap", "name": "kube-root-ca.crt", "uid": owner["metadata"]["uid"]}

@@ -44,7 +44,7 @@ class _Kinds:
 _OBJECTS: tuple[_Kinds, ...] = (
     _Kinds(
         "",
-        ("pods", "services", "configmaps", "persistentvolumeclaims", "serviceaccounts", "podtemplates"),
+        ("pods", "services", "configmaps", "persistentvolumeclaims", "serviceaccounts"),
     ),
     _Kinds("apps", ("deployments", "statefulsets", "replicasets")),
     _Kinds("batch", ("jobs", "cronjobs")),
@@ -70,8 +70,11 @@ _READ_ALONE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("networking.k8s.io", ("networkpolicies",)),
     ("rbac.authorization.k8s.io", ("roles", "rolebindings")),
     ("kueue.x-k8s.io", ("localqueues", "workloads")),
-    # Kueue creates ProvisioningRequests for admitted workloads.
-    # A member's own request would add nodes without regard to queue and quota.
+    # Kueue creates ProvisioningRequests, and a PodTemplate for each kind of their pods, for admitted workloads.
+    # A member's own request would add nodes without regard to queue and quota. So would a member's PodTemplate,
+    # because Kueue uses an existing one with the expected name, and an autoscaler reads it later.
+    # Source: kubernetes-sigs/kueue v0.19.2, pkg/controller/admissionchecks/provisioning; read 2026-12-01.
+    ("", ("podtemplates",)),
     ("autoscaling.x-k8s.io", ("provisioningrequests",)),
 )
 _SCALES: tuple[tuple[str, tuple[str, ...]], ...] = (
