@@ -284,8 +284,10 @@ def cluster_alerts(pools: Sequence[PoolPlan], *, queues: bool) -> Iterator[Alert
             expr='max by (cluster_queue) (kueue_pending_workloads{status="active"}) > 0'
             + _waits_for_a_start(pools)
             # If other workloads have started in the meantime, the pending workloads only wait for their turn.
-            + " unless on (cluster_queue) sum by (cluster_queue) "
-            "(increase(kueue_admitted_workloads_total[1h])) > 0",
+            # Kueue creates a counter with its first workload, and `increase` does not see this workload.
+            + " unless on (cluster_queue) group by (cluster_queue) "
+            "(increase(kueue_admitted_workloads_total[1h]) > 0 "
+            "or kueue_admitted_workloads_total unless kueue_admitted_workloads_total offset 1h)",
             for_="1h",
             severity="info",
             summary="{{ $value }} workloads wait in queue {{ $labels.cluster_queue }}; none started for an hour",

@@ -208,8 +208,10 @@ def cases() -> Iterator[Case]:
     started = 'kueue_admitted_workloads_total{cluster_queue="vision", priority_class="", replica_role="leader"}'
     busy = {queue.format("active"): "2x90", started: "0+1x90"}
     yield Case("QueueWaiting: workloads start one after another", "QueueWaiting", busy, 80, 0)
-    idle = {queue.format("active"): "2x90", started: "7x90"}
-    yield Case("QueueWaiting: the last workload started long ago", "QueueWaiting", idle, 80, 1)
+    first = {queue.format("active"): "2x90", started: "_x40 1x49"}
+    yield Case("QueueWaiting: one workload started since Kueue's start", "QueueWaiting", first, 80, 0)
+    idle = {queue.format("active"): "2x140", started: "7x140"}
+    yield Case("QueueWaiting: the last workload started long ago", "QueueWaiting", idle, 130, 1)
     two = gpus(8, "60x60") | gpus(8, "60x60", node="train-2")
     yield from _fires_and_not("GpuReservationUnused", gpus(8, "60x60"), two, 50)
     yield Case("GpuReservationUnused: there are no nodes", "GpuReservationUnused", {}, 50, 1)
