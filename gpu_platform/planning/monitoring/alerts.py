@@ -170,9 +170,14 @@ def _always_has_nodes(pool: PoolPlan) -> bool:
     return not limited and pool.cloud_nodes.created_on_demand is None
 
 
-def missing_alerts(pools: Sequence[PoolPlan], *, kube_state: bool, by_pool: bool) -> Iterator[AlertRule]:
-    """Yield alerts on missing GPUs and missing metrics. `by_pool` means that the series have the label `pool`."""
-    with_gpus = [pool for pool in pools if pool.has_gpus]
+def missing_alerts(
+    measured: Sequence[PoolPlan], unmeasured: Sequence[PoolPlan], *, kube_state: bool, by_pool: bool
+) -> Iterator[AlertRule]:
+    """Yield alerts on missing GPUs and missing metrics of the measured pools.
+
+    No exporter runs on the GPU nodes of `unmeasured` pools. `by_pool` means that the series have the label `pool`.
+    """
+    with_gpus = [pool for pool in measured if pool.has_gpus]
     if any(_always_has_nodes(pool) for pool in with_gpus):
         yield AlertRule(
             alert="GpuMetricsMissing",
@@ -182,23 +187,8 @@ def missing_alerts(pools: Sequence[PoolPlan], *, kube_state: bool, by_pool: bool
             summary="no GPU reports metrics: the exporter is down, or nothing scrapes it",
         )
     if kube_state:
-        with_gpus_on = f'kube_node_status_allocatable{{resource=~"{_GPUS}"}} > 0'
-        # The status of a node does not contain its DRA devices.
-        if claimed := "|".join(pool.name for pool in with_gpus if pool.devices):
-            with_gpus_on += f' or kube_node_labels{{label_gpu_platform_dev_pool=~"{claimed}"}}'
-        # If the driver fails, the device plugin ends together with the exporter, and the node offers no GPUs.
-        # Cordoned nodes, and nodes that were replaced under the same name and still start, may have no metrics.
-        excused = f"kube_node_spec_unschedulable == 1 or kube_node_created > time() - {_START_SECONDS}"
-        with_gpus_on += (
-            f" or last_over_time(node:gpus:count[6h]) and on (node) kube_node_info unless on (node) ({excused})"
-        )
-        yield AlertRule(
-            alert="GpuNodeBlind",
-            expr=f"group by (node) ({with_gpus_on}) unless on (node) group by (node) (gpu:temperature:celsius)",
-            for_="5m",
-            severity="critical",
-            summary="{{ $labels.node }} has GPUs, but reports no metrics for them: its state is unknown",
-        )
+        if with_gpus:
+            yield _blind_nodes(with_gpus, unmeasured)
         yield AlertRule(
             alert="KubeStateMetricsMissing",
             expr="absent(kube_node_info)",
@@ -224,6 +214,31 @@ def missing_alerts(pools: Sequence[PoolPlan], *, kube_state: bool, by_pool: bool
             severity="critical",
             summary="{{ $labels.node }} has {{ $value }} GPUs, fewer than in the last hours",
         )
+
+
+def _blind_nodes(measured: Sequence[PoolPlan], unmeasured: Sequence[PoolPlan]) -> AlertRule:
+    """Return the alert on nodes that have GPUs but no metrics, although an exporter should run there."""
+
+    def of_pools(pools: Sequence[PoolPlan]) -> str:
+        return f'kube_node_labels{{label_gpu_platform_dev_pool=~"{"|".join(pool.name for pool in pools)}"}}'
+
+    starting = f"kube_node_created > time() - {_START_SECONDS}"
+    with_gpus = f'kube_node_status_allocatable{{resource=~"{_GPUS}"}} > 0'
+    # The status of a node does not contain its DRA devices, so a new node has them before its driver is installed.
+    if claimed := [pool for pool in measured if pool.devices]:
+        with_gpus += f" or {of_pools(claimed)} unless on (node) {starting}"
+    # If the driver fails, the device plugin ends together with the exporter, and the node offers no GPUs.
+    # Cordoned nodes, and nodes that were replaced under the same name and still start, may have no metrics.
+    live = f"kube_node_info unless on (node) (kube_node_spec_unschedulable == 1 or {starting})"
+    with_gpus += f" or last_over_time(node:gpus:count[6h]) and on (node) ({live})"
+    without = f" unless on (node) {of_pools(unmeasured)}" if unmeasured else ""
+    return AlertRule(
+        alert="GpuNodeBlind",
+        expr=f"group by (node) ({with_gpus}) unless on (node) group by (node) (gpu:temperature:celsius){without}",
+        for_="5m",
+        severity="critical",
+        summary="{{ $labels.node }} has GPUs, but reports no metrics for them: its state is unknown",
+    )
 
 
 def cluster_alerts(pools: Sequence[PoolPlan], *, queues: bool) -> Iterator[AlertRule]:

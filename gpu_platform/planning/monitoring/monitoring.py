@@ -111,8 +111,8 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[Monitor
 def _without_alert(
     context: CompleteContext, pools: Sequence[PoolPlan], plan: MonitoringPlan
 ) -> Iterator[Decision]:
-    """Yield the alerts that other clusters have but this cluster lacks. Also yield the alerts that cannot fire on
-    nodes without DCGM, because the node agent does not export their metrics.
+    """Yield the pools without GPU metrics, and the alerts that other clusters have but this cluster lacks. Also
+    yield the alerts that cannot fire on nodes without DCGM, because the node agent does not export their metrics.
     """
     if not (plan.service_monitor or plan.pod_monitoring):
         return
@@ -124,6 +124,14 @@ def _without_alert(
             chosen=", ".join(missing),
             why="these alerts need the Prometheus operator (prometheus_operator: true), "
             "with kube-state-metrics and the program's own exporter",
+        )
+    if unmeasured := _unmeasured(context, pools):
+        yield Decision(
+            subject="monitoring",
+            what="warning: metrics",
+            chosen=f"none of the GPUs of {', '.join(pool.name for pool in unmeasured)}",
+            why="the GPU Operator's exporter does not run on their nodes, so alerts and costs leave these pools "
+            "out; to measure them with the node agents, write validation: {metrics: true}",
         )
     silent = [pool.name for pool in pools if pool.has_gpus and not pool.software.operands]
     if silent and context.environment.validation.metrics:
@@ -144,14 +152,23 @@ def _alerts(
     """
     environment = context.environment
     budget = environment.budget
+    unmeasured = _unmeasured(context, pools)
+    measured = [pool for pool in pools if pool not in unmeasured]
     return (
         *gpu_alerts(environment.monitoring, context.catalog),
-        *missing_alerts(pools, kube_state=kube_state, by_pool=by_pool),
+        *missing_alerts(measured, unmeasured, kube_state=kube_state, by_pool=by_pool),
         *(cluster_alerts(pools, queues=environment.queueing is not None) if kube_state else ()),
-        *(unused_capacity(pools) if by_pool else ()),
+        *(unused_capacity(measured) if by_pool else ()),
         *ends_of_capacity(pools),
         *((budget_alert(budget.usd_per_month),) if budget is not None and by_pool else ()),
     )
+
+
+def _unmeasured(context: CompleteContext, pools: Sequence[PoolPlan]) -> list[PoolPlan]:
+    """Return the pools whose GPUs no exporter measures: neither the operator's, the owner's nor the node agent."""
+    if context.environment.validation.metrics or gpu_parts(context.cloud.cluster).dcgm_exporter != "install":
+        return []
+    return [pool for pool in pools if pool.has_gpus and not pool.software.operands]
 
 
 def _installs_kueue(context: CompleteContext) -> bool:

@@ -243,8 +243,20 @@ def claimed_cases() -> Iterator[Case]:
         'kube_node_status_allocatable{node="train-1", resource="cpu"}': "96x60",
     }
     yield from _fires_and_not("GpuNodeBlind", node, node | gpus(8, "60x60"), 20)
+    new = node | {'kube_node_created{node="train-1"}': "600x60"}
+    yield Case("GpuNodeBlind: a new node installs its driver", "GpuNodeBlind", new, 20, 0)
     other = {key.replace('"train"', '"system"'): value for key, value in node.items()}
     yield Case("GpuNodeBlind: a node without GPUs", "GpuNodeBlind", other, 20, 0)
+
+
+def unmeasured_cases() -> Iterator[Case]:
+    """Yield cases for nodes without metrics, of a pool with an exporter and of a pool without one."""
+    for pool, firing in (("plain", 0), ("train", 1)):
+        node = {
+            f'kube_node_labels{{node="{pool}-1", label_gpu_platform_dev_pool="{pool}"}}': "1x60",
+            f'kube_node_status_allocatable{{node="{pool}-1", resource="nvidia_com_gpu"}}': "8x60",
+        }
+        yield Case(f"GpuNodeBlind: a node of pool {pool} without metrics", "GpuNodeBlind", node, 20, firing)
 
 
 def _healthy() -> dict[str, str]:

@@ -17,7 +17,15 @@ from gpu_platform.planning.monitoring.rules import rule_groups
 from gpu_platform.planning.monitoring.section import MonitoringPlan
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stack.loaded import plan_platform
-from tests.planning.monitoring.alert_cases import ALL_ALERTS, Case, cases, claimed_cases, series, translated
+from tests.planning.monitoring.alert_cases import (
+    ALL_ALERTS,
+    Case,
+    cases,
+    claimed_cases,
+    series,
+    translated,
+    unmeasured_cases,
+)
 from tests.support.prometheus_programs import PROMTOOL, needs_promtool
 from tests.support.size import THOROUGH
 
@@ -157,6 +165,16 @@ def test_alerts_on_pods_quotas_and_nodes_know_claimed_gpus(tmp_path: Path) -> No
     _passes(
         tmp_path, _test_file(tmp_path / "test.yaml", "rules.yaml", [_test_group(case) for case in claimed_cases()])
     )
+
+
+@needs_promtool
+def test_nodes_of_pools_without_an_exporter_are_not_blind(tmp_path: Path) -> None:
+    pool: dict[str, Any] = {"machine_type": "g6e.12xlarge", "count": {"desired": 1}, "workload": "inference"}
+    pools = [{**pool, "name": "plain", "image": {"family": "bottlerocket"}}, {**pool, "name": "train"}]
+    plan = monitoring_of("4.8.3", pools=pools, queueing=None, budget=None)
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": _rules_of("GpuNodeBlind", rule_groups(plan))}))
+    tests = [_test_group(case) for case in unmeasured_cases()]
+    _passes(tmp_path, _test_file(tmp_path / "test.yaml", "rules.yaml", tests))
 
 
 @needs_promtool

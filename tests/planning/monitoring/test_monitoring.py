@@ -155,6 +155,29 @@ def test_pools_without_dcgm_are_named_because_their_alerts_are_silent() -> None:
     assert silent() == []
 
 
+@pytest.mark.parametrize("measured", [True, False])
+def test_pools_that_nothing_measures_are_named_and_raise_no_alerts(measured: bool) -> None:
+    block = {"type": "capacity-block", "reservation": "cr-0a1b2c3d4e5f60718", "zone": "us-east-2a"}
+    pool: dict[str, Any] = {
+        "name": "serve",
+        "machine_type": "p5.48xlarge",
+        "image": {"family": "bottlerocket"},
+        "count": {"desired": 2},
+        "capacity": block,
+        "workload": "inference",
+    }
+    platform = {"kind": "environment", "cluster": EKS, "pools": [pool], "validation": {"metrics": measured}}
+    plan = plan_platform(platform, "test")
+    assert isinstance(plan, EnvironmentPlan)
+    assert plan.monitoring is not None
+    alerts = {rule.alert for rule in plan.monitoring.alerts}
+    for alert in ("GpuMetricsMissing", "GpuNodeBlind", "GpuReservationUnused"):
+        assert (alert in alerts) is measured
+    assert [one.startswith("none of the GPUs of serve") for one in decided(plan, "warning: metrics")] == (
+        [] if measured else [True]
+    )
+
+
 def test_without_monitoring_there_is_no_decision_about_it() -> None:
     plan = planned({**GKE, "create": {}}, {"enabled": False})
     assert plan.monitoring is None
