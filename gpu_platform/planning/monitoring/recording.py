@@ -116,7 +116,9 @@ def _of_gpus(exporter: Exporter, *, exported: bool, agent: bool) -> Iterator[Rec
         return text if found.factor == 1 else f"{text} * {found.factor:.10g}"
 
     # Profiling metrics are missing while a profiler runs, and on GPUs other than data-centre GPUs.
-    active = both(f"{series('active')} or {series('busy')}", "busy")
+    # They may stay 0 on busy GPUs, so 0 counts only if no kernel runs (NVIDIA/dcgm-exporter#662; 2026-12-01).
+    measured = series("active")
+    active = both(f"{measured} > 0 or {series('busy')} or {measured}", "busy")
     yield RecordingRule(record="gpu:active:ratio", expr=active)
     for name, metric, extra in _OF_GPU:
         yield RecordingRule(record=name, expr=both(series(metric, extra), metric))

@@ -170,6 +170,9 @@ def cases() -> Iterator[Case]:
         80,
         1,
     )
+    # NVIDIA/dcgm-exporter#662
+    stuck = {series(active, **_POD): "0x90", series("DCGM_FI_DEV_GPU_UTIL", **_POD): "99x90"}
+    yield Case("GpuHeldAndIdle: profiling metrics stay 0 on a busy GPU", "GpuHeldAndIdle", stuck, 80, 0)
     yield from _fires_and_not("GpuLost", gpus(8, "60x9 _x30") | gpus(7, "60x40"), gpus(8, "60x40"), 30)
     allocatable = {_NODE: "8x60"}
     yield from _fires_and_not("GpuNodeBlind", allocatable, allocatable | gpus(8, "60x60"), 20)
