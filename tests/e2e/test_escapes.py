@@ -17,7 +17,7 @@ from tests.e2e.debugger import debug
 from tests.e2e.impersonation import member
 from tests.support.counted_kinds import counted, uncounted
 from tests.support.eventually import eventually
-from tests.support.permissive import GRANTS, JOB_SETS, KEDA, ROUTES, TRAIN_JOBS
+from tests.support.permissive import GRANTS, JOB_SETS, KEDA, RAY, ROUTES, TRAIN_JOBS
 from tests.support.restricted import CONTAINER, satisfying, violations
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-base")]
@@ -37,7 +37,7 @@ def vision(platform: Platform, base: Object) -> KubernetesClient:
     if platform.state.get("shop") != base:
         ran = platform.up(base)
         assert ran.code == 0, ran.err
-    for definition in (*KEDA, *ROUTES, TRAIN_JOBS, JOB_SETS, GRANTS):
+    for definition in (*KEDA, *RAY, *ROUTES, TRAIN_JOBS, JOB_SETS, GRANTS):
         if (
             platform.client.get(definition["apiVersion"], definition["kind"], definition["metadata"]["name"])
             is None

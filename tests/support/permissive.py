@@ -35,3 +35,6 @@ ROUTES = tuple(
 TRAIN_JOBS = permissive("trainer.kubeflow.org/v1alpha1", "TrainJob", "trainjobs")
 JOB_SETS = permissive("jobset.x-k8s.io/v1alpha2", "JobSet", "jobsets")
 GRANTS = permissive("gateway.networking.k8s.io/v1beta1", "ReferenceGrant", "referencegrants")
+RAY = tuple(
+    permissive("ray.io/v1", kind, f"{kind.casefold()}s") for kind in ("RayCluster", "RayJob", "RayService")
+)
