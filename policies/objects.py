@@ -127,6 +127,13 @@ def _claimed_too_much(stack: Stack, claim: DeviceClaim, settings: SystemSettings
                 allowed="devices without taints, because drivers taint broken devices",
                 fix="remove it",
             )
+        if request.get("deviceClassName").text() == names.DOMAIN_DAEMON_CLASS:
+            yield Breach(
+                at=request.get("deviceClassName"),
+                found=names.DOMAIN_DAEMON_CLASS,
+                allowed="other classes, because only the daemons of the DRA driver may claim this device",
+                fix="create a ComputeDomain, and claim its channel with the template that the driver creates",
+            )
         if request.get("deviceClassName").text() != names.GPU_DEVICE_CLASS or (count.whole() or 1) <= 1:
             continue
         sizes = [pool.gpus_per_node for pool in stack.view(pools) if pool.has_gpus]
@@ -145,7 +152,8 @@ gpu_claim_requests = Rule(
     id="gpu-claim-requests",
     severity=Severity.CRITICAL,
     description="A claim requests free GPUs, at most as many as a node has. `adminAccess` would include GPUs of "
-    "other pods, and tolerations would include broken GPUs.",
+    "other pods, tolerations would include broken GPUs, and the daemon class of ComputeDomains would give access to "
+    "the domains of other teams.",
     subjects=lambda stack: stack.view(device_claims),
     check=_claimed_too_much,
     settings=SystemSettings,

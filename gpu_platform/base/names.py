@@ -177,6 +177,8 @@ DRA_DRIVER_CHART: Final = "dra-driver-nvidia-gpu"  # name of the chart and of th
 DRA_DRIVER: Final = "gpu.nvidia.com"
 GPU_CLUSTER: Final = "gpu-cluster"  # name of the only GPUCluster object; the CRD allows no other name
 GPU_DEVICE_CLASS: Final = "gpu.nvidia.com"
+DOMAIN_DAEMON_CLASS: Final = "compute-domain-daemon.nvidia.com"
+"""Device class that only the DRA driver's daemons of ComputeDomains claim."""
 MIG_DEVICE_CLASS: Final = "mig.nvidia.com"
 DRIVERS_DEVICE_CLASSES: Final = (GPU_DEVICE_CLASS, MIG_DEVICE_CLASS, "vfio.gpu.nvidia.com")
 DRIVER_DOMAINS: Final = (*RESERVED_DOMAINS, "k8s.aws", "google.com")  # domains in device class names

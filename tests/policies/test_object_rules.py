@@ -64,6 +64,14 @@ def test_a_claim_that_tolerates_tainted_devices_is_found(make: Any):
     assert violations(CLAIM, make(exactly(tolerations=[]))) == []
 
 
+@pytest.mark.parametrize("make", [claim, template])
+def test_a_claim_of_the_daemon_of_compute_domains_is_found(make: Any):
+    found = only(violations(CLAIM, make(exactly(1, "compute-domain-daemon.nvidia.com"))))
+    assert found.problem.path.endswith("devices.requests[0].exactly.deviceClassName")
+    one = {"name": "a", "deviceClassName": "compute-domain-daemon.nvidia.com"}
+    assert only(violations(CLAIM, make({"name": "domain", "firstAvailable": [one]})))
+
+
 def test_a_claim_of_more_gpus_than_a_node_has_is_found():
     assert violations(CLAIM, node(), claim(exactly(8))) == []
     assert only(violations(CLAIM, node(), claim(exactly(9)))).problem.allowed.startswith("at most 8")

@@ -178,5 +178,6 @@ def claim_values(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
     """Return the parameters of the admission rules for device claims."""
     return {
         "gpu_device_class": names.GPU_DEVICE_CLASS,
+        "domain_daemon_class": names.DOMAIN_DAEMON_CLASS,
         "gpus_of_largest_node": max((pool.gpus_per_node for pool in pools), default=0),
     }
