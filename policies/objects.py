@@ -152,8 +152,8 @@ gpu_claim_requests = Rule(
     id="gpu-claim-requests",
     severity=Severity.CRITICAL,
     description="A claim requests free GPUs, at most as many as a node has. `adminAccess` would include GPUs of "
-    "other pods, tolerations would include broken GPUs, and the daemon class of ComputeDomains would give access to "
-    "the domains of other teams.",
+    "other pods, tolerations would include broken GPUs, and the daemon class of ComputeDomains would give access "
+    "to the domains of other teams.",
     subjects=lambda stack: stack.view(device_claims),
     check=_claimed_too_much,
     settings=SystemSettings,
