@@ -85,7 +85,7 @@ def test_the_claim_policy_matches_api_versions_with_the_same_fields(tmp_path: Pa
     # Other API versions of these objects have different fields.
     # The API server must therefore convert objects before the policy checks them.
     assert spec["matchConstraints"].get("matchPolicy", "Equivalent") == "Equivalent"
-    assert [one["message"].partition(":")[0] for one in spec["validations"]] == ["gpu-claim-requests"] * 3
+    assert [one["message"].partition(":")[0] for one in spec["validations"]] == ["gpu-claim-requests"] * 4
 
 
 def test_policies_for_all_resources_have_the_scope_namespaced(
