@@ -48,6 +48,29 @@ def test_no_query_names_a_metric_that_is_not_recorded(version: str) -> None:
 
 
 @needs_promtool
+def test_alerts_that_always_fire_are_not_counted(tmp_path: Path) -> None:
+    test = {
+        "interval": "1m",
+        "input_series": [
+            {"series": f'ALERTS{{alertname="{alert}", alertstate="firing"}}', "values": "1x5"}
+            for alert in ("Watchdog", "InfoInhibitor", "GpuLost")
+        ],
+        "promql_expr_test": [
+            {
+                "expr": dict(queries())["fleet: Alerts that fire"],
+                "eval_time": "5m",
+                "exp_samples": [{"labels": "{}", "value": 1}],
+            }
+        ],
+    }
+    file = tmp_path / "test.yaml"
+    file.write_text(yaml.safe_dump({"tests": [test]}))
+    assert PROMTOOL is not None
+    done = subprocess.run([PROMTOOL, "test", "rules", str(file)], text=True, capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@needs_promtool
 def test_prometheus_parses_every_query(tmp_path: Path) -> None:
     rules = [
         {"record": "checked", "expr": re.sub(r"\$\w+", "x", expr), "labels": {"query": str(number)}}
