@@ -93,6 +93,12 @@ def test_prometheus_with_a_volume_keeps_the_days_that_reports_read() -> None:
     assert of_volume("500Gi")["retention"] == "15d"
 
 
+@pytest.mark.parametrize(("cloud", "scraped"), [("gke", False), ("eks", True), ("aks", True), ("existing", True)])
+def test_prometheus_scrapes_the_dns_server_only_if_it_has_the_port_of_coredns(cloud: str, scraped: bool) -> None:
+    values = plan_of(cloud, {"prometheus": "install"}).addons.addons[0].values
+    assert (values.get("coreDns") != {"enabled": False}) is scraped
+
+
 DISK = {"volumeClaimTemplate": {"spec": {"storageClassName": "gp3"}}}
 SHARED = {"volumeClaimTemplate": {"spec": {"storageClassName": "home"}}}
 ZONES = ["us-east-2a", "us-east-2b", "us-east-2c"]

@@ -121,6 +121,9 @@ def _values(name: str, context: CompleteContext) -> Mapping[str, Any]:
         return values
     if context.cloud.managed_control_plane:
         values |= {component: {"enabled": False} for component in HIDDEN_CONTROL_PLANE}
+    if not context.cloud.core_dns:
+        # The chart would scrape this port on the pods of the DNS server, and its alert TargetDown would not end.
+        values["coreDns"] = {"enabled": False}
     if _has_volume(context):
         spec = values["prometheus"]["prometheusSpec"]
         own = {key: value for key, value in spec.items() if key not in PROMETHEUS_KEEPS}

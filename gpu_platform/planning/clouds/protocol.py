@@ -402,6 +402,8 @@ class Cloud:
     """Whether the owner of the nodes installs the driver and toolkit and configures the container runtime."""
     managed_control_plane: bool = False
     """Whether the provider runs the control plane, so that Prometheus cannot scrape its components."""
+    core_dns: bool = True
+    """Whether the cluster's DNS server has CoreDNS' port for metrics."""
     managed_prometheus: bool = False
     """Whether the program creates the cluster with Google's managed Prometheus (PodMonitoring objects)."""
     installs_charts: bool = True

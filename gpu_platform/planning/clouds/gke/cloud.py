@@ -106,6 +106,9 @@ def gke(
         creates_nodes=True,
         creates_cluster=create is not None,
         managed_control_plane=True,
+        # Until 1.35, GKE runs kube-dns. Since 1.36, it runs CoreDNS, whose port for metrics is not documented.
+        # Source: GKE docs, About kube-dns; read 2026-12-01.
+        core_dns=False,
         # Only a cluster that the program creates is certain to have managed Prometheus enabled.
         managed_prometheus=create is not None,
         # Google runs the autoscaler of GKE.
