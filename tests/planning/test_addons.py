@@ -99,6 +99,22 @@ def test_prometheus_scrapes_the_dns_server_only_if_it_has_the_port_of_coredns(cl
     assert (values.get("coreDns") != {"enabled": False}) is scraped
 
 
+@pytest.mark.parametrize(
+    ("alertmanager", "reminded"),
+    [
+        ({}, True),
+        ({"alertmanagerSpec": {"replicas": 2}}, True),
+        ({"alertmanagerSpec": {"configSecret": "receivers"}}, False),
+        ({"config": {"route": {"receiver": "team"}}}, False),
+        ({"enabled": False}, False),
+    ],
+)
+def test_an_alertmanager_without_receivers_is_named(alertmanager: dict[str, Any], reminded: bool) -> None:
+    values = {"alertmanager": alertmanager} if alertmanager else {}
+    plan = plan_of("eks", {"prometheus": "install"}, charts={"kube-prometheus-stack": {"values": values}})
+    assert ("notifications" in {one.what for one in plan.decisions}) is reminded
+
+
 DISK = {"volumeClaimTemplate": {"spec": {"storageClassName": "gp3"}}}
 SHARED = {"volumeClaimTemplate": {"spec": {"storageClassName": "home"}}}
 ZONES = ["us-east-2a", "us-east-2b", "us-east-2c"]

@@ -73,6 +73,7 @@ def plan(context: CompleteContext, cluster: ClusterPlan, pools: Sequence[PoolPla
         *_of_owner(section, context.catalog),
         *closed,
         *_kept(section, context),
+        *_unsent_alerts(section, context),
         *_left_volumes(section, context, cluster, pools),
     )
     return Decided(section, decisions)
@@ -222,6 +223,25 @@ def _kept(section: AddonsPlan, context: CompleteContext) -> tuple[Decision, ...]
             "a disk is in one zone, so Prometheus then needs a node in this zone",
         ),
     )
+
+
+def _unsent_alerts(section: AddonsPlan, context: CompleteContext) -> Iterator[Decision]:
+    """Yield a decision if the stack file does not configure Alertmanager, which then sends alerts to nobody."""
+    if not any(one.name == "prometheus" and one.install for one in section.addons):
+        return
+    alertmanager = _of_stack_file(context, ["alertmanager"])
+    spec = _of_stack_file(context, ["alertmanager", "alertmanagerSpec"])
+    set_here = {"enabled", "config", "stringConfig"} & alertmanager.keys()
+    if not set_here and not {"configSecret", "alertmanagerConfiguration"} & spec.keys():
+        yield Decision(
+            subject="addons",
+            what="notifications",
+            chosen="none: Alertmanager sends alerts to nobody",
+            why="the chart's configuration has no receiver; store yours as alertmanager.yaml in a Secret in "
+            f"namespace {context.catalog.charts[KNOWN['prometheus'].chart].namespace}, and write "
+            "alertmanager.alertmanagerSpec.configSecret: NAME in "
+            f"charts.{KNOWN['prometheus'].chart}.values",
+        )
 
 
 def _needed(declared: Mapping[str, str], parts: Mapping[str, str | None]) -> tuple[Decision, ...]:
