@@ -1,4 +1,4 @@
-"""Outputs of cloud resources that the environment needs, for any cloud."""
+"""Outputs of team identities, in the same form for each cloud."""
 
 from __future__ import annotations
 

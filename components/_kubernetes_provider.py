@@ -44,9 +44,9 @@ def kubernetes_provider(
     v4.34.2, provider.go, DiffConfig; pulumi/pulumi-kubernetes#4019; read 2026-11-30).
 
     `created` is the cluster if this program creates it. When Pulumi replaces the cluster, it first deletes the
-    objects with the old provider. Without `deleted_with`, Pulumi asks the old provider beforehand whether it must
-    be replaced, and then closes it, so every deletion fails with "grpc: the client connection is closing"
-    (pulumi v3.260.0, providers/registry.go, Diff, and calculateDependentReplacements in step_generator.go;
+    objects with the old provider. Without `deleted_with`, Pulumi first asks the old provider whether it must be
+    replaced, and then closes it. Every deletion then fails with "grpc: the client connection is closing" (pulumi
+    v3.260.0, providers/registry.go, Diff, and calculateDependentReplacements in step_generator.go;
     pulumi/pulumi#14650, open; read 2026-12-01).
     """
     if created is not None:

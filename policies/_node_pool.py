@@ -47,7 +47,7 @@ class Sharing:
 
 @dataclass(frozen=True, slots=True)
 class OwnPlugin:
-    """A device plugin that the operator does not run. `field` selects it, and `fix` is how to disable it."""
+    """A device plugin that the operator does not run. `field` selects it, and `fix` states how to disable it."""
 
     owner: str
     field: Value

@@ -32,7 +32,8 @@ provider = azure.Provider(
     "azure",
     subscription_id=subscription,
     resource_provider_registrations="none",
-    # Without this, the provider forgets a pool whose creation fails while it waits, and its name stays taken.
+    # Without this, the provider forgets a pool whose creation fails after Azure has accepted the request. The pool
+    # then stays in Azure, and Pulumi cannot create another pool with its name.
     features=azure.ProviderFeaturesArgs(persist_id_on_create_before_polling_for_completion=True),
 )
 aks = azure.containerservice.get_kubernetes_cluster_output(

@@ -93,9 +93,10 @@ LeaderWorkerSet if no StatefulSet of the LeaderWorkerSet owns the pod (kubernete
 pkg/controller/jobs/pod and leaderworkerset, reconcilePod; read 2026-12-01).
 """
 PARENT_ANNOTATION: Final = "kueue.x-k8s.io/pod-suspending-parent"
-"""Annotation that names the integration of Kueue that starts a pod. Kueue's webhook writes it to pod templates.
+"""Annotation with the name of the Kueue integration that starts a pod. Kueue's webhook writes it to pod templates.
 
-Kueue adds a gate to each pod with this annotation, but does not count it as a pod without an owner.
+Kueue adds a scheduling gate to each pod with this annotation. Unlike for other pods
+without an owner, it creates no Workload for the pod.
 """
 PARENTS: Final = {
     "Deployment": "deployment",

@@ -18,8 +18,9 @@ _HELD: Final = "max_over_time(namespace:gpus_held:count[{}])"
 def utilisation_query(period: str) -> str:
     """Return the PromQL query for the utilisation of each pool's GPUs in the last `period`.
 
-    Each moment counts by its number of GPUs. Otherwise one idle node of an autoscaled pool at night would count as
-    much as all of its nodes by day. A Prometheus that has run for less than 5 minutes has no weighted average yet.
+    Each point in time is weighted by its number of GPUs. Otherwise one idle node of an autoscaled pool at night
+    would count as much as all of its nodes during the day. A Prometheus that has run for less than 5 minutes has
+    no weighted average yet, so the query then returns the plain average.
     """
     counted = "(pool:gpus:count and on (pool) pool:active:ratio)"
     return (

@@ -1,4 +1,4 @@
-"""The resources of the last release, for stacks in `released_stacks/`, and their parts whose change disrupts.
+"""Resources that the last release creates for `released_stacks/`, with the parts whose change disrupts workloads.
 
 To record a release, run `python -m tests.components.released` in its checkout.
 """

@@ -1,4 +1,6 @@
-"""An upgrade from the last release keeps resources, and restarts no node and no pod of a team without a note."""
+"""An upgrade from the last release deletes no resources, and replaces no node and restarts no pod of a team unless
+the upgrade notes announce it.
+"""
 
 from __future__ import annotations
 

@@ -442,7 +442,7 @@ def test_the_group_of_a_queued_leader_worker_set_does_not_grow(
     vision.client.merge({**wanted, "spec": {"replicas": 2}})
 
 
-def test_pods_of_a_waiting_leader_worker_set_stay_among_those_that_kueue_starts(
+def test_pods_of_a_waiting_leader_worker_set_cannot_leave_it(
     vision: Team, search: Team, custom_kinds: KubernetesClient
 ) -> None:
     """Kueue starts a pod of a LeaderWorkerSet without quota if it does not find the StatefulSet of the pod."""

@@ -36,7 +36,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 def look_up(options: argparse.Namespace, ours: Collection[str], catalog: Catalog) -> Sequence[DescribedType]:
     """Return the facts of all sizes, of which `ours` are in the catalogue, and the prices of sizes with GPUs. The
-    prices of other sizes are those of their vCPUs, and differ from rounded prices.
+    catalogue calculates the prices of other sizes from a price per vCPU, so they differ from rounded list prices.
     """
     if options.subscription:
         seen = described(AzureApi(options.subscription), options.subscription, options.region, ours)

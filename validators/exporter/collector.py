@@ -23,7 +23,7 @@ from validators.agent.xids import NO_ERRORS
 
 _GPU_LABELS: Final = ("node", "gpu", "UUID", "modelName", "GPU_I_ID", "GPU_I_PROFILE")
 _MIB: Final = 1 << 20
-FRESH_SECONDS: Final = 300.0  # for as long, Prometheus uses the last sample of a series
+FRESH_SECONDS: Final = 300.0  # Prometheus also uses the last sample of a series for 5 minutes
 # values of nvmlClocksEventReasons (NVML API reference, read 2026-11-25)
 _CLOCK_EVENTS: Final = {
     0x1: "idle",

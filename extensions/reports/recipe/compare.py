@@ -55,7 +55,7 @@ _OPERATORS: Final[Mapping[str, Callable[[tuple[int, ...], tuple[int, ...]], bool
     ">": operator.gt,
     "<": operator.lt,
 }
-_OTHER_NAMES: Final = {"kind": "sandbox"}  # of providers
+_OTHER_NAMES: Final = {"kind": "sandbox"}  # a recipe's names of services that differ from `provider`
 _SYSTEMS: Final = {"amazonlinux": "amzn", "cos": "cos", "ubuntu": "ubuntu"}
 _MEASURED: Final = "measured on the nodes after the deployment, not planned"
 

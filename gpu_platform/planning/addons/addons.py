@@ -139,10 +139,10 @@ def _has_volume(context: CompleteContext) -> bool:
 
 
 def _kept_on_volume(context: CompleteContext) -> dict[str, str]:
-    """Return the retention of a Prometheus with a volume, as far as the stack file does not set it.
+    """Return the retention settings of a Prometheus with a volume that the stack file does not set.
 
-    The chart sets no size, so Prometheus would fill the volume and then fail to start. The chart's 10 days are
-    fewer than the days that reports read.
+    The chart sets no size, so Prometheus would fill the volume and then fail to start. The chart keeps 10 days,
+    but reports read more.
     """
     *path, volume = _VOLUMES["Prometheus"]
     spec = _of_stack_file(context, path)

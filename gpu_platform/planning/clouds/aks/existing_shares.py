@@ -2,7 +2,7 @@
 
 The driver needs no key and no identity to mount an NFS share, because the storage account admits the network of
 the nodes. `mountPermissions` 0 and `fsGroupChangePolicy` None keep the owner and the permissions of the directory.
-By default, the driver sets 0777, and the group of a pod's `fsGroup`.
+By default, the driver sets the permissions 0777, and the group in a pod's `fsGroup`.
 
 Sources: AKS docs, "Create and use a volume with Azure Files" (static NFS share); azurefile-csi-driver,
 docs/driver-parameters.md and pkg/azurefile (GetAccountInfo, NodeStageVolume), commit 7b5ae18e of 2026-08-22; Azure

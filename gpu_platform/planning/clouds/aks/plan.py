@@ -36,7 +36,7 @@ docs, "Secure access to the API server using authorized IP address ranges", read
 
 
 def agent_pool_timeouts(nodes: int, at_a_time: int) -> Timeouts:
-    """Return the timeouts of an agent pool that AKS updates `at_a_time` nodes at a time."""
+    """Return the timeouts of an agent pool in which AKS updates `at_a_time` nodes together."""
     return AGENT_POOL_TIMEOUTS.for_rounds(nodes, at_a_time, _ROUND_SECONDS)
 
 

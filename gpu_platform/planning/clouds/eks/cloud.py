@@ -188,7 +188,7 @@ _OF_VOLUMES: Final[Mapping[str, tuple[str, str]]] = {
     "fsx-lustre": ("fsx-csi-node", "aws-fsx-csi-driver"),
     "bucket": ("s3-csi-node", "aws-mountpoint-s3-csi-driver"),
 }
-"""DaemonSet and EKS add-on of the driver by type of storage class, and by type of existing storage."""
+"""DaemonSet and EKS add-on of a volume driver, by `type` of a storage entry or `system` of existing storage."""
 
 
 def _scheduler(create: CreateEks) -> SchedulerPlan:

@@ -104,7 +104,7 @@ def test_an_existing_share_is_mounted_without_keys_and_keeps_its_permissions() -
     assert (vision.access_mode, vision.mount_options) == ("ReadWriteMany", ())
 
 
-def test_teams_share_a_whole_share_that_they_only_read() -> None:
+def test_teams_can_mount_the_same_share_read_only() -> None:
     home = {"type": "existing", "system": "azure-files", "file_system": SHARE, "read_only": True}
     plan = planned(None, storage={"home": home, "again": home}, teams=TEAMS)
     assert len({one.handle for one in plan.storage.volumes}) == 4
