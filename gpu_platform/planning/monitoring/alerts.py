@@ -296,7 +296,10 @@ def cluster_alerts(pools: Sequence[PoolPlan], *, queues: bool) -> Iterator[Alert
     if queues:
         yield AlertRule(
             alert="QueueWaiting",
-            expr='max by (cluster_queue) (kueue_pending_workloads{status="active"}) > 0'
+            # Workloads that wait for quota are inadmissible until quota is returned. Replicas of Kueue that do not
+            # lead start no workloads and keep them active. Source: Kueue v0.19.2, pkg/cache/queue; 2026-12-01.
+            expr="sum by (cluster_queue) (max by (cluster_queue, status) "
+            '(kueue_pending_workloads{replica_role!="follower"})) > 0'
             + _waits_for_a_start(pools)
             # If other workloads have started in the meantime, the pending workloads only wait for their turn.
             # Kueue creates a counter with its first workload, and `increase` does not see this workload.

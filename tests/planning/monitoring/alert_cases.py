@@ -204,9 +204,15 @@ def cases() -> Iterator[Case]:
         {mig.format("pending"): "1x20 _x40", mig.format("success"): "_x20 1x40"},
         50,
     )
-    queue = 'kueue_pending_workloads{{cluster_queue="vision", status="{}"}}'
+    queue = 'kueue_pending_workloads{{cluster_queue="vision", status="{}", replica_role="leader"}}'
+    # Kueue retries a workload that waits for quota only when quota is returned, and counts it as inadmissible.
+    # A replica that does not lead counts every workload that it has not seen start as active.
+    follower = queue.format("active").replace("leader", "follower")
     yield from _fires_and_not(
-        "QueueWaiting", {queue.format("active"): "2x90"}, {queue.format("inadmissible"): "2x90"}, 80
+        "QueueWaiting",
+        {queue.format("active"): "0x90", queue.format("inadmissible"): "2x90"},
+        {queue.format("active"): "0x90", queue.format("inadmissible"): "0x90", follower: "2x90"},
+        80,
     )
     started = 'kueue_admitted_workloads_total{cluster_queue="vision", priority_class="", replica_role="leader"}'
     busy = {queue.format("active"): "2x90", started: "0+1x90"}
