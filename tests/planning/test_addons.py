@@ -93,6 +93,15 @@ def test_prometheus_with_a_volume_keeps_the_days_that_reports_read() -> None:
     assert of_volume("500Gi")["retention"] == "15d"
 
 
+def test_alerts_that_long_jobs_and_full_nodes_raise_are_off() -> None:
+    values = plan_of("eks", {"prometheus": "install"}).addons.addons[0].values
+    assert values["defaultRules"]["disabled"] == {
+        "KubeCPUOvercommit": True,
+        "KubeJobNotCompleted": True,
+        "KubeMemoryOvercommit": True,
+    }
+
+
 @pytest.mark.parametrize(("cloud", "scraped"), [("gke", False), ("eks", True), ("aks", True), ("existing", True)])
 def test_prometheus_scrapes_the_dns_server_only_if_it_has_the_port_of_coredns(cloud: str, scraped: bool) -> None:
     values = plan_of(cloud, {"prometheus": "install"}).addons.addons[0].values

@@ -38,6 +38,11 @@ _PROMETHEUS: Final[Mapping[str, Any]] = {
     # Without this list, kube_node_labels has no labels, and the alert on failed MIG changes never fires.
     "kube-state-metrics": {"metricLabelsAllowlist": [f"nodes=[{names.MIG_STATE_LABEL},{names.POOL_LABEL}]"]},
     "prometheus-node-exporter": {"updateStrategy": UPDATE_STRATEGY},
+    # These alerts of the chart fire for jobs of more than 12 hours, and if the requests of all pods would not fit
+    # without the largest node. Training runs for days and fills its nodes, and queues hold other workloads back.
+    "defaultRules": {
+        "disabled": dict.fromkeys(("KubeCPUOvercommit", "KubeJobNotCompleted", "KubeMemoryOvercommit"), True)
+    },
     "prometheus": {
         "prometheusSpec": {
             # Prometheus selects monitors and rules in every namespace, with any labels.
