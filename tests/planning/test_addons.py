@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.base.errors import BadInput
+from gpu_platform.base.names import HEADROOM_NAMESPACE
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.addons import addon_parts
@@ -91,6 +92,11 @@ def test_prometheus_deletes_old_metrics_before_its_volume_is_full() -> None:
 
 def test_prometheus_with_a_volume_keeps_the_days_that_reports_read() -> None:
     assert of_volume("500Gi")["retention"] == "15d"
+
+
+def test_pending_headroom_pods_raise_no_alert_of_the_chart() -> None:
+    rules = plan_of("eks", {"prometheus": "install"}).addons.addons[0].values["defaultRules"]
+    assert (rules.get("appNamespacesOperator"), rules.get("appNamespacesTarget")) == ("!=", HEADROOM_NAMESPACE)
 
 
 def test_alerts_that_long_jobs_and_full_nodes_raise_are_off() -> None:

@@ -38,10 +38,13 @@ _PROMETHEUS: Final[Mapping[str, Any]] = {
     # Without this list, kube_node_labels has no labels, and the alert on failed MIG changes never fires.
     "kube-state-metrics": {"metricLabelsAllowlist": [f"nodes=[{names.MIG_STATE_LABEL},{names.POOL_LABEL}]"]},
     "prometheus-node-exporter": {"updateStrategy": UPDATE_STRATEGY},
-    # These alerts of the chart fire for jobs of more than 12 hours, and if the requests of all pods would not fit
-    # without the largest node. Training runs for days and fills its nodes, and queues hold other workloads back.
     "defaultRules": {
-        "disabled": dict.fromkeys(("KubeCPUOvercommit", "KubeJobNotCompleted", "KubeMemoryOvercommit"), True)
+        # These alerts fire for jobs of more than 12 hours, and if the requests of all pods would not fit without
+        # the largest node. Training runs for days and fills its nodes, and queues hold other workloads back.
+        "disabled": dict.fromkeys(("KubeCPUOvercommit", "KubeJobNotCompleted", "KubeMemoryOvercommit"), True),
+        # Headroom pods are pending while the teams' pods use all GPUs of a pool at its maximum size.
+        "appNamespacesOperator": "!=",
+        "appNamespacesTarget": names.HEADROOM_NAMESPACE,
     },
     "prometheus": {
         "prometheusSpec": {
