@@ -9,7 +9,9 @@ Sources: AWS Load Balancer Controller docs v2.14, Ingress annotations (group.nam
 Ingresses can join any group) and Service annotations; ingress-nginx docs, annotations, and CVE-2021-25742,
 CVE-2023-5044, CVE-2025-24514, CVE-2025-1974 (annotations that write configuration); GKE docs, Ingress and
 container-native load balancing; ExternalDNS docs, annotations; cert-manager docs, "Supported annotations". Read
-2026-11-25.
+2026-11-25. AKS docs, "Set up a custom domain name and SSL certificate with the application routing add-on" (the
+add-on copies the certificate that an annotation names from the key vault into a Secret of the namespace);
+Application Gateway for Containers; kube-vip docs, Services; AWS Gateway API Controller. Read 2026-12-01.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from typing import Final
 ANNOTATIONS: Final = (
     "acme.cert-manager.io/",
     "alb.ingress.kubernetes.io/",
+    "alb.networking.azure.io/",
     "appgw.ingress.kubernetes.io/",
+    "application-networking.k8s.aws/",
     "cert-manager.io/",
     "cloud.google.com/",
     "configuration.konghq.com",
@@ -34,6 +38,8 @@ ANNOTATIONS: Final = (
     "io.cilium/",
     "k8s.apisix.apache.org/",
     "konghq.com/",
+    "kube-vip.io/",
+    "kubernetes.azure.com/",
     "kubernetes.io/ingress.",
     "lbipam.cilium.io/",
     "metallb.",

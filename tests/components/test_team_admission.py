@@ -64,6 +64,7 @@ def test_pod_policies_cover_ephemeral_containers_and_name_their_rules(tmp_path: 
         "gpu-wildcard-toleration",
         "gpu-wildcard-toleration",
         "gpu-node-name",
+        "node-outside-pools",
         "gpu-shared-request-one",
         "gpu-max-per-container",
         "gpu-numa-alignment",

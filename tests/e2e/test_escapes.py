@@ -163,6 +163,7 @@ def test_an_ephemeral_container_gets_no_gpu_by_a_variable(vision: KubernetesClie
         {"containers": {"env": [{"name": "NVIDIA_VISIBLE_DEVICES"}]}},
         {"spec": {"tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]}},
         {"spec": {"priorityClassName": "training"}},
+        {"spec": {"nodeSelector": {"cloud.google.com/compute-class": "gpus"}}},
         {"annotations": {"prometheus.io/scrape": "true"}},
         {"annotations": {"k8s.v1.cni.cncf.io/networks": "rail-0, rail-1@net2"}},
     ],
@@ -351,11 +352,16 @@ def test_a_deadline_that_keeps_nodes_cannot_be_removed(vision: KubernetesClient,
         {"kind": "Service", "spec": {"ports": [{"port": 80}]}, "annotations": {"prometheus.io/scrape": "true"}},
         {"kind": "ServiceAccount", "annotations": {"example.com/owner": "vision"}},
         {"kind": "Secret", "fields": {"type": "Opaque"}},
+        {"kind": "RayService", "spec": {"upgradeStrategy": {"type": "NewCluster"}, "rayClusterConfig": {}}},
     ],
     ids=lambda one: one["kind"],
 )
 def test_an_honest_object_is_admitted(vision: KubernetesClient, attempt: Object):
-    versions = {"Ingress": "networking.k8s.io/v1", "HTTPRoute": "gateway.networking.k8s.io/v1"}
+    versions = {
+        "Ingress": "networking.k8s.io/v1",
+        "HTTPRoute": "gateway.networking.k8s.io/v1",
+        "RayService": "ray.io/v1",
+    }
     wanted = {
         "apiVersion": versions.get(attempt["kind"], "v1"),
         "kind": attempt["kind"],
