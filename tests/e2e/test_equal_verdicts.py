@@ -58,6 +58,8 @@ KEEPING = "node-keeping"
 OF_OBJECTS = (ADDRESS, EXTERNAL_NAME, CLAIM, SERVER, IDENTITY, ROUTE_HOST, ROUTE_ANNOTATION)
 OF_PODS = {BYPASS, ANNOTATION, NETWORK, RUNTIME, TOLERATION, NODE_NAME, SHARES, MOST, VOLUME, KEEPING}
 OF_ALIGNED_PODS = OF_PODS | {ALIGNMENT}
+# Only admission refuses it. The program itself declares pods of pools, and members can write any pod.
+OUTSIDE_POOLS = "node-outside-pools"
 HOST = "gpu-privileged-hostpath"
 EQUAL = "gpu-requests-equal-limits"
 NO_RULE = "admitted"
@@ -570,7 +572,12 @@ def identity(one: Object) -> tuple[str, str, str]:
 
 def test_the_rules_for_pods_agree_with_the_pack(place: Place):
     aligns = place.namespace != "equal-shares"
-    assert set(place.order) == (OF_ALIGNED_PODS if aligns else OF_PODS)
+    assert set(place.order) - {OUTSIDE_POOLS} == (OF_ALIGNED_PODS if aligns else OF_PODS)
+
+
+def test_nodes_outside_of_the_pools_are_refused_only_at_admission(place: Place):
+    wanted = a_pod([main()], nodeSelector={"cloud.google.com/compute-class": "autopilot"})
+    assert verdicts(place, wanted) == (set(), OUTSIDE_POOLS)
 
 
 def test_the_policy_pack_and_admission_refuse_the_same_objects_by_the_same_rules(place: Place):
